@@ -30,10 +30,13 @@ def host_environment(given: Mapping[str, str]) -> dict[str, str]:
 
 
 class HostActor:
-    """Starts a host, and ends the process of Ray with it. At the end of this process the host reads the end of its stdin."""
+    """Starts a host, and ends the process of Ray with it. At the end of this process the host reads the end of its stdin.
 
-    def start(self, order: bytes) -> bytes:
-        """Start a host by a `HostStart`, and return its `HostAddress`, both as JSON. Raises `RuntimeError` if it ends."""
+    The host is there as soon as the actor is, and ends without a server: an actor whose placer is gone holds nothing for long.
+    """
+
+    def __init__(self, order: bytes) -> None:
+        """Start a host by a `HostStart` as JSON. Raises `RuntimeError` if it ends."""
         host = subprocess.Popen(
             COMMAND,
             stdin=subprocess.PIPE,
@@ -49,11 +52,14 @@ class HostActor:
             host.stdin.flush()
         except BrokenPipeError:
             pass  # it has ended, and says nothing
-        address = host.stdout.readline()
-        if not address:
+        self._address = host.stdout.readline()
+        if not self._address:
             raise RuntimeError(f"the host ended with exit code {host.wait()} before it listened")
         threading.Thread(target=self._end_with, args=[host], daemon=True).start()
-        return address
+
+    def address(self) -> bytes:
+        """The `HostAddress` as JSON."""
+        return self._address
 
     def _end_with(self, host: subprocess.Popen[bytes]) -> None:
         host.wait()

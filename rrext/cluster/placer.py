@@ -210,6 +210,7 @@ class Placer:
     def _place(self, resources: Resources, avoid: frozenset[str]) -> HostAddress:
         number, node = self._choose(resources, avoid)
         self._hosts_on[number] += 1
+        order = HostStart(certificate=self._certificate, listen=node.address, node=node.name)
         actor = self._actor.options(
             name=f"host-{uuid4()}",
             lifetime="detached",
@@ -219,10 +220,9 @@ class Placer:
             num_gpus=resources.gpu,
             memory=resources.memory or None,
             scheduling_strategy=self._on_node(number, soft=False),
-        ).remote()
-        order = HostStart(certificate=self._certificate, listen=node.address, node=node.name)
+        ).remote(msgspec.json.encode(order))
         try:
-            line = self._ray.get(actor.start.remote(msgspec.json.encode(order)), timeout=PLACE_PATIENCE)
+            line = self._ray.get(actor.address.remote(), timeout=PLACE_PATIENCE)
             host = msgspec.json.decode(line, type=HostAddress)
         except Exception as error:
             self._hosts_on[number] -= 1

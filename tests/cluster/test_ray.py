@@ -203,6 +203,33 @@ async def test_a_server_that_is_killed_leaves_no_host(cluster: RayCluster) -> No
             await gone(worker, *left)
 
 
+DYING_PLACER = """
+import os, sys
+import ray
+from rrext.cluster.certificates import new_identity
+from rrext.cluster.placer import Ask, Placer
+from rrext.pipefile.resources import Resources
+placer = Placer(new_identity("a server").certificate)
+placer.connect(sys.argv[1])
+ray.get = lambda *_, **__: os._exit(0)
+placer.answer(Ask(1, "place", Resources(cpu=1)))
+"""
+"""A placer that dies as soon as it has asked Ray for an actor, which takes longer to come up."""
+
+
+@pytest.mark.promise("cluster:no-orphan")
+async def test_a_placer_that_dies_while_a_host_starts_leaves_no_actor(cluster: RayCluster) -> None:
+    def actors() -> list[int]:
+        nodes = {pid for node in cluster.nodes.values() for pid in node.pids()}
+        return [pid for pid in nodes if says(pid, "cmdline", "HostActor")]
+
+    command = [sys.executable, "-P", "-c", DYING_PLACER, cluster.head]
+    done = await anyio.run_process(command, env=server_env(cluster.variables), cwd="/", check=False)
+    assert done.returncode == 0, done.stderr
+    await until(actors)
+    await until(lambda: not actors() and not hosts(cluster))
+
+
 async def test_the_check_tells_the_nodes_and_what_is_wrong(cluster: RayCluster) -> None:
     def check() -> subprocess.CompletedProcess[str]:
         command, variables = of_page("rrext cluster check", cluster, "--json"), server_env(cluster.variables)
