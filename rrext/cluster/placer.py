@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any, Final, Literal
@@ -22,7 +22,7 @@ from uuid import uuid4
 import msgspec
 
 from rrext.cluster.host_actor import HostActor
-from rrext.cluster.placement import HostAddress, HostStart, NodeState
+from rrext.cluster.placement import HostAddress, HostStart, NodeState, is_loopback
 from rrext.limits import MIB
 from rrext.pipefile.resources import NO_RESOURCES, Resources
 from rrext.transports.claimed_stdio import claim_stdio
@@ -113,7 +113,7 @@ def main() -> None:
     threading.Thread(target=listen, daemon=True).start()
     try:
         out.tell(Told(ready=placer.connect(start.head)))
-        draining: list[str] = []
+        draining: list[str] | None = None  # what a placer before this one told is over perhaps
         while True:
             before, draining = draining, placer.draining()
             if draining != before:
@@ -157,9 +157,11 @@ class Placer:
         self._actor: Any = None
 
     def connect(self, head: str) -> dict[str, str]:
-        """Become a client of a cluster; its versions."""
+        """Become a client of a cluster; its versions. Raises `OpenCluster`, and any exception of Ray."""
         ray = import_module("ray")
         ray.init(address=head, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
+        if os.environ.get("RAY_AUTH_MODE") != "token":
+            _require_loopback(node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"])
         self._ray = ray
         self._state = import_module("ray._private.state")
         self._on_node = import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
@@ -271,6 +273,20 @@ class NodeFailed(Exception):
 
 def _name(node: Mapping[str, Any]) -> str:
     return str(node.get("NodeName") or node["NodeID"])
+
+
+class OpenCluster(Exception):
+    """A cluster that other machines reach asks for no token."""
+
+
+def _require_loopback(addresses: Iterable[str]) -> None:
+    """Raise `OpenCluster` if a node is where others reach it: so is the head, though it answers at 127.0.0.1 too."""
+    for address in addresses:
+        if not is_loopback(address):
+            raise OpenCluster(
+                f"it has a node at {address}, and asks for no token, so whoever reaches it runs code there: "
+                "start the nodes and this server with RAY_AUTH_MODE=token, or the nodes with --node-ip-address 127.0.0.1"
+            )
 
 
 def _answers(address: str, port: int) -> bool:

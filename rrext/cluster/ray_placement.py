@@ -10,13 +10,12 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
-from ipaddress import ip_address
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rrext.cluster.placement import HostAddress, NodeState
+from rrext.cluster.placement import HostAddress, NodeState, is_loopback
 from rrext.cluster.placer import PLACE_PATIENCE, ROOM_PATIENCE, Ask, PlacerStart, Told
 from rrext.errors import Unavailable, UsageError
 from rrext.pipefile.environment import take_variables
@@ -220,7 +219,7 @@ def head_of(given: str, variables: Mapping[str, str]) -> str:
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or "/" in host:
         raise UsageError(f"--cluster {head}: expected HOST:PORT, the address of the head of a cluster of Ray")
-    if variables.get("RAY_AUTH_MODE") != "token" and not _is_loopback(host):
+    if variables.get("RAY_AUTH_MODE") != "token" and not is_loopback(host):
         raise UsageError(
             f"--cluster {head}: who reaches the head of a cluster runs code on all its nodes, and this one asks for no token",
             hint="start the nodes and this server with RAY_AUTH_MODE=token",
@@ -228,10 +227,3 @@ def head_of(given: str, variables: Mapping[str, str]) -> str:
     if find_spec("ray") is None or find_spec("cryptography") is None:
         raise UsageError('--cluster needs packages: install them with pip install "rrext[cluster]"')
     return head
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

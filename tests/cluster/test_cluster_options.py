@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from rrext.cluster.host_actor import host_environment
+from rrext.cluster.placer import OpenCluster, _require_loopback
 from rrext.cluster.ray_placement import head_of
 from rrext.errors import UsageError
 
@@ -45,6 +46,13 @@ def test_a_head_is_an_address(given: str, variables: dict[str, str], head: str, 
 def test_a_head_that_is_open_to_others_or_no_address_is_refused(given: str, variables: dict[str, str], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         head_of(given, variables)
+
+
+@pytest.mark.promise("cluster:token")
+def test_a_head_at_127_0_0_1_that_others_reach_too_is_refused_without_a_token() -> None:
+    _require_loopback(["127.0.0.1", "::1"])
+    with pytest.raises(OpenCluster, match="a node at 10.0.0.1, and asks for no token"):
+        _require_loopback(["127.0.0.1", "10.0.0.1"])
 
 
 @pytest.mark.promise("cluster:token")
