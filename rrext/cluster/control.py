@@ -52,7 +52,8 @@ def own_versions() -> Versions:
 
 
 def hashes_of_modules(names: Iterable[str]) -> dict[str, str]:
-    """Module with nodes → the hash of its file; "" for one that is not found. None of them is imported."""
+    """Module with nodes → the hash of its file; "" for one that is not found. None of them is imported, but for
+    the packages that a module is in."""
     from importlib.util import find_spec
 
     found: dict[str, str] = {}
@@ -61,7 +62,7 @@ def hashes_of_modules(names: Iterable[str]) -> dict[str, str]:
             spec = find_spec(name)
             with open(spec.origin if spec is not None and spec.origin else "", "rb") as file:
                 found[name] = hashlib.sha256(file.read()).hexdigest()
-        except (ImportError, OSError, ValueError):
+        except Exception:  # a package of the operator may raise any
             found[name] = ""
     return found
 

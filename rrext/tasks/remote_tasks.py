@@ -235,6 +235,7 @@ class WorkerPool:
             link = await links.start(settings, resources)
             worker = self.workers[number] = Worker(number, link, self._host, self._home)
             if self.is_closed:
+                worker.expects_end = True
                 worker.kill()
             while not (await asyncio.wait([worker.ready], timeout=ANSWER_PATIENCE))[0]:
                 if await link.is_stopped():

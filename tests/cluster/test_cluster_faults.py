@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -286,3 +287,34 @@ async def test_a_node_with_another_module_of_nodes_is_refused(monkeypatch: pytes
         links._hashes = {"json": "0" * 64}
         with pytest.raises(Unavailable, match="node-2 has another module json"):
             await links._place(hosts.NO_RESOURCES, frozenset())
+
+
+def test_a_module_whose_package_raises_is_one_that_is_not_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "raising").mkdir()
+    (tmp_path / "raising" / "__init__.py").write_text("raise RuntimeError")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert control.hashes_of_modules(["raising.nodes"]) == {"raising.nodes": ""}
+
+
+async def test_a_start_that_is_late_for_the_end_of_its_server_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world(monkeypatch) as made:
+        pool, arrived, go = made.engine.pool, asyncio.Event(), asyncio.Event()
+        start = pool.links.start
+
+        async def start_late(*given: Any) -> Any:
+            link = await start(*given)
+            arrived.set()
+            await go.wait()
+            return link
+
+        monkeypatch.setattr(pool.links, "start", start_late)
+        starting = asyncio.ensure_future(pool.take(Resources(cpu=1)))
+        await arrived.wait()
+        closing = asyncio.ensure_future(pool.close(5.0))
+        go.set()
+        with pytest.raises(ShuttingDown):
+            await starting
+        await closing
+    assert not [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
