@@ -16,7 +16,7 @@ PROMISES: dict[str, str] = {
     "tasks:sent-told": "A call that a lost process leaves without an answer tells whether it may have reached the process",
     "cluster:one-answer": "A call has one answer whether its process, its host or the network is killed, stopped or silent",
     "cluster:same-versions": "A node with other versions or modules of nodes than the server gets no task; errors name both",
-    "cluster:token": "A server whose cluster is open to others without a token does not start",
+    "cluster:token": "No task runs on a cluster that is open to others without a token",
     "cluster:secrets": "No secret is in the variables, arguments or files of a cluster; a process has its pipeline's alone",
     "cluster:drain": "A node that is drained gets no new calls, and its open pipes end there; pipelines run elsewhere",
     "cluster:no-orphan": "Seconds after the end of a server its cluster has none of its processes",

@@ -157,7 +157,10 @@ class Placer:
         self._actor: Any = None
 
     def connect(self, head: str) -> dict[str, str]:
-        """Become a client of a cluster; its versions. Raises `OpenCluster`, and any exception of Ray."""
+        """Become a client of a cluster; its versions. Raises `ConnectionError`, `OpenCluster`, and any exception of Ray."""
+        host, _, port = head.rpartition(":")
+        if not _answers(host.removeprefix("[").removesuffix("]"), int(port)):  # Ray tries for long, and names another address
+            raise ConnectionError("nothing listens there: start its head, or look at the address")
         ray = import_module("ray")
         ray.init(address=head, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
         if os.environ.get("RAY_AUTH_MODE") != "token":

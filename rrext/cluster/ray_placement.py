@@ -60,8 +60,8 @@ class RayPlacement:
         self._child: ChildProcess | None = None
         self._numbers = count(1)
         self._asked: dict[int, asyncio.Future[Told]] = {}
-        self._ready: asyncio.Future[dict[str, str]] = host.loop.create_future()
-        """Done while there is a placer that is a client of Ray, with the versions there."""
+        self._ready: asyncio.Future[dict[str, str] | None] = host.loop.create_future()
+        """Done while there is a placer that is a client of Ray, with the versions there; with None by one that cannot be."""
         self._trouble = ""
         """Why there is no client of Ray, as the last placer told it."""
         self._told: list[Callable[[frozenset[str]], object]] = []
@@ -109,8 +109,8 @@ class RayPlacement:
 
     async def _client(self) -> dict[str, str]:
         done, _ = await asyncio.wait([ready := self._ready], timeout=CONNECT_PATIENCE)
-        if done:
-            return ready.result()
+        if done and (versions := ready.result()) is not None:
+            return versions
         said = "" if self._child is None else self._child.stderr_tail.strip().rpartition("\n")[2]
         why = self._trouble or _LOG_PLACE.sub("", said) or "it does not answer"
         raise Unavailable(f"the cluster at {self._start.head} cannot be reached: {why}")
@@ -148,7 +148,7 @@ class RayPlacement:
             except OSError as error:
                 log.warning("no placer can be started: %s", error.strerror)
                 continue
-            if self._ready.done():
+            if self._ready.done() and self._ready.result() is not None:
                 delay = 0.0
             log.warning("the client of Ray ended (exit code %d): it is started again", code)
             child.close()
@@ -174,6 +174,7 @@ class RayPlacement:
             if asked is not None and not asked.done():
                 asked.set_result(told)
         elif told.ready is not None:
+            self._trouble = ""
             if not self._ready.done():
                 self._ready.set_result(told.ready)
         elif told.draining is not None:
@@ -181,6 +182,8 @@ class RayPlacement:
                 tell(frozenset(told.draining))
         elif told.error:
             self._trouble = told.error
+            if not self._ready.done():
+                self._ready.set_result(None)
             log.warning("the cluster at %s cannot be reached: %s", self._start.head, told.error)
 
 

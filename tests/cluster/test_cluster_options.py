@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 
 import pytest
 
 from rrext.cluster.host_actor import host_environment
-from rrext.cluster.placer import OpenCluster, _require_loopback
+from rrext.cluster.placer import OpenCluster, Placer, _require_loopback
 from rrext.cluster.ray_placement import head_of
 from rrext.errors import UsageError
 
@@ -46,6 +47,13 @@ def test_a_head_is_an_address(given: str, variables: dict[str, str], head: str, 
 def test_a_head_that_is_open_to_others_or_no_address_is_refused(given: str, variables: dict[str, str], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         head_of(given, variables)
+
+
+def test_a_head_where_nothing_listens_is_told_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(ConnectionError, match="nothing listens there"):
+        Placer("").connect(f"127.0.0.1:{port}")
 
 
 @pytest.mark.promise("cluster:token")
