@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from task_server import processes
@@ -73,17 +73,22 @@ class RayNode:
         return sorted(found)
 
     def end(self) -> None:
-        """End all its processes."""
-        pids = self.pids()
-        self._block.send_signal(signal.SIGTERM)
-        try:
-            self._block.wait(10)
-        except subprocess.TimeoutExpired:
-            pass
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        self._block.wait()
+        """End all its processes. None is named by its number once it may have ended: another one may have that by then."""
+        if self._block.returncode is not None:
+            return
+        with ExitStack() as opened:
+            handles: list[int] = []
+            for pid in self.pids():
+                with suppress(ProcessLookupError):
+                    handles.append(os.pidfd_open(pid))
+                    opened.callback(os.close, handles[-1])
+            self._block.send_signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                self._block.wait(10)
+            for handle in handles:
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+            self._block.wait()
         assert self._block.stdout is not None
         self._block.stdout.close()
 
