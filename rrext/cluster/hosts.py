@@ -31,7 +31,7 @@ from rrext.cluster.control import (
     hashes_of_modules,
     own_versions,
 )
-from rrext.cluster.placement import TASKS_PER_HOST, HostAddress, Placement
+from rrext.cluster.placement import TASKS_PER_HOST, HostAddress, NodeFailed, Placement
 from rrext.errors import ShuttingDown, Unavailable
 from rrext.pipefile.catalog.plugins import is_file
 from rrext.pipefile.resources import NO_RESOURCES, Resources
@@ -376,14 +376,6 @@ class HostLink:
         self._unused(self)
 
 
-class HostUnreachable(Exception):
-    """A host was started, and the server cannot connect to it."""
-
-    def __init__(self, node: str, reason: str) -> None:
-        super().__init__(reason)
-        self.node: str = node
-
-
 class ClusterLinks:
     """Starts workers on the hosts of a placement, up to `TASKS_PER_HOST` on each; one with resources of its own alone."""
 
@@ -417,7 +409,7 @@ class ClusterLinks:
                 for attempt in range(PLACE_ATTEMPTS):
                     try:
                         host = await self._host_for(resources, avoid)
-                    except HostUnreachable as error:
+                    except NodeFailed as error:
                         log.warning("%s", error)
                         avoid |= {error.node}
                         if attempt == PLACE_ATTEMPTS - 1:
@@ -472,7 +464,7 @@ class ClusterLinks:
                 raise ShuttingDown("the server ends")
         except OSError as error:
             await self._placement.release(address)
-            raise HostUnreachable(address.node, f"the host on node {address.node} cannot be reached: {error}") from None
+            raise NodeFailed(address.node, f"the host on node {address.node} cannot be reached: {error}") from None
         except BaseException:
             if host is not None:
                 host.end()

@@ -35,7 +35,7 @@ class ClusterLoads:
     async def prepare(
         self, pipeline: Mapping[str, Any] | str | bytes, options: Mapping[str, Any]
     ) -> tuple[Resources, dict[str, Any]]:
-        """What a pipeline asks for, and what its worker is told beside it. Raises `InvalidPipeline` and `ConnectionInvalid`."""
+        """The resources of a pipeline, and members for its `worker_load`. Raises `InvalidPipeline`, `ConnectionInvalid`."""
         return await self._host.in_thread(self._prepared, pipeline, options)
 
     def _prepared(

@@ -52,11 +52,25 @@ class NodeState(msgspec.Struct, frozen=True):
     number: str = ""
 
 
+class NodeFailed(Exception):
+    """A node did not start a host, or the server cannot reach that host: another attempt may succeed, on another node.
+
+    `node` is empty if what starts hosts ended itself.
+    """
+
+    def __init__(self, node: str, reason: str) -> None:
+        super().__init__(reason)
+        self.node: str = node
+
+
 class Placement(Protocol):
     """Makes hosts on the nodes of a cluster. On the server's loop."""
 
     async def place(self, resources: Resources, avoid: frozenset[str] = frozenset()) -> HostAddress:
-        """Start a host that holds the resources, not on a node to `avoid` if another can. Raises `Unavailable`."""
+        """Start a host that holds the resources, not on a node to `avoid` if another can.
+
+        Raises `NodeFailed` if a further attempt may succeed, else `Unavailable`.
+        """
         ...
 
     async def release(self, host: HostAddress) -> None:

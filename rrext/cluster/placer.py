@@ -22,7 +22,7 @@ from uuid import uuid4
 import msgspec
 
 from rrext.cluster.host_actor import HostActor
-from rrext.cluster.placement import HostAddress, HostStart, NodeState, is_loopback
+from rrext.cluster.placement import HostAddress, HostStart, NodeFailed, NodeState, is_loopback
 from rrext.limits import MIB
 from rrext.pipefile.resources import NO_RESOURCES, Resources
 from rrext.transports.claimed_stdio import claim_stdio
@@ -80,7 +80,8 @@ class Ask(msgspec.Struct, frozen=True):
 class Told(msgspec.Struct, frozen=True, omit_defaults=True):
     """An answer to the question of that number; without a number an event: that the client is `ready`, or what is `draining`.
 
-    `error` says why there is none: `failed_on` is the node that failed, if it was one.
+    `error` says why there is none: `failed_on` is the node that failed, if a node did. The server itself writes `has_ended`,
+    in place of a placer that is gone.
     """
 
     number: int = 0
@@ -88,6 +89,7 @@ class Told(msgspec.Struct, frozen=True, omit_defaults=True):
     nodes: list[NodeState] | None = None
     error: str = ""
     failed_on: str = ""
+    has_ended: bool = False
     ready: dict[str, str] | None = None
     draining: list[str] | None = None
 
@@ -264,14 +266,6 @@ class Placer:
 
 class NoRoom(Exception):
     """No node has what a host asks for."""
-
-
-class NodeFailed(Exception):
-    """A node did not start a host."""
-
-    def __init__(self, node: str, reason: str) -> None:
-        super().__init__(reason)
-        self.node: str = node
 
 
 def _name(node: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rrext.cluster.placement import HostAddress, NodeState, is_loopback
+from rrext.cluster.placement import HostAddress, NodeFailed, NodeState, is_loopback
 from rrext.cluster.placer import PLACE_PATIENCE, ROOM_PATIENCE, Ask, PlacerStart, Told
 from rrext.errors import Unavailable, UsageError
 from rrext.pipefile.environment import take_variables
@@ -38,9 +38,6 @@ CONNECT_PATIENCE: Final = 20.0
 
 ANSWER_PATIENCE: Final = PLACE_PATIENCE + ROOM_PATIENCE + 3.0
 """Seconds until a question is given up, as the client of Ray is stuck: the placer's own patience, and a margin."""
-
-PLACE_ATTEMPTS: Final = 3
-"""Nodes on which a host is started, one after the other, until it runs on one."""
 
 _LOG_PLACE: Final = re.compile(r"^\[[^]]*\] \S+:\d+: ")
 """What stands before a message in a line of Ray's log: time, process, and the place in its source."""
@@ -71,15 +68,11 @@ class RayPlacement:
     # -- what the server asks
 
     async def place(self, resources: Resources, avoid: frozenset[str] = frozenset()) -> HostAddress:
-        told = Told()
-        for _ in range(PLACE_ATTEMPTS):
-            told = await self._ask(Ask(next(self._numbers), "place", resources, sorted(avoid)))
-            if told.host is not None:
-                return told.host
-            if not told.failed_on:
-                break
-            log.warning("%s", told.error)
-            avoid |= {told.failed_on}
+        told = await self._ask(Ask(next(self._numbers), "place", resources, sorted(avoid)))
+        if told.host is not None:
+            return told.host
+        if told.failed_on or told.has_ended:  # a host that a placer made and did not tell ends by itself
+            raise NodeFailed(told.failed_on, told.error)
         raise Unavailable(told.error)
 
     async def release(self, host: HostAddress) -> None:
@@ -165,7 +158,7 @@ class RayPlacement:
             self._ready = self._host.loop.create_future()
         for asked in self._asked.values():
             if not asked.done():
-                asked.set_result(Told(error="the client of Ray ended before it answered"))
+                asked.set_result(Told(error="the client of Ray ended before it answered", has_ended=True))
 
     def _take(self, line: bytes) -> None:
         told = msgspec.json.decode(line, type=Told)

@@ -66,7 +66,7 @@ class RemoteTask(TaskIdentity):
         """The status as the worker told it last."""
         self.is_finished = False
         self.is_leaving = False
-        """Whether another one has its token, and it has its open pipes alone."""
+        """Whether another task has the token of this task by now, and this task keeps its open pipes only."""
         self.open_pipes = 0
         self._tool_names = ToolNames(*described["toolNames"])
         self.offers: list[dict[str, Any]] = described["offers"]

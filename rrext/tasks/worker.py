@@ -765,7 +765,7 @@ class WorkerLink(Protocol):
         ...
 
     def bound(self, memory: int) -> None:
-        """Let its machine end it when it uses more bytes, its descendants included; this one does so by itself."""
+        """Limit the memory of the process with its descendants, in bytes. The engine watches the processes of this machine."""
         ...
 
     async def is_stopped(self) -> bool:
@@ -799,7 +799,7 @@ class LinkSink(Sink, Protocol):
 
     @property
     def left(self) -> int:
-        """Those of which a part may be on its way, or there: at least all that were written."""
+        """The bytes that may have left this process: at least all that `written` counts."""
         ...
 
 

@@ -64,7 +64,7 @@ class Identity(NamedTuple):
 
 
 def context_of(own: Identity, client: str | None) -> ssl.SSLContext:
-    """The settings of an end. That which listens has the certificate of its one `client`."""
+    """The TLS settings of an end. A listening end is given the certificate of its only `client`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT if client is None else ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False

@@ -110,7 +110,7 @@ class WebServer:
 
 
 def children_of(pid: int) -> list[int]:
-    """The processes that run Python for a process: no watchdog, and those that its fork server forks, not that one."""
+    """The processes that run Python for a process: the workers of its fork server, but neither fork server nor watchdogs."""
     found = []
     for thread in Path(f"/proc/{pid}/task").iterdir():
         for child in map(int, (thread / "children").read_text().split()):

@@ -121,7 +121,7 @@ async def test_the_end_of_a_process_is_told_while_the_fork_server_is_stopped(ser
 
 @pytest.fixture
 def starters(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[WorkerStarter, WorkerStarter]]:
-    """One that forks, and one that starts fresh interpreters, of a process that ignores a signal."""
+    """A starter that forks and a starter of fresh interpreters, in a process that ignores a signal."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     forking, executing = WorkerStarter(), WorkerStarter()
     try:
