@@ -75,10 +75,13 @@ class MariaDatabase:
 class MariadbServer:
     """One server with a folder and a port of its own; `stop`, `start` and `restart` keep both."""
 
-    __slots__ = ("_extra", "_server", "_watch", "folder", "host", "password", "port", "user")
+    __slots__ = ("_extra", "_server", "_temporary", "_watch", "folder", "host", "password", "port", "user")
 
     def __init__(self, **settings: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="rrext-maria-"))
+        # A server that starts removes every `#sql…` in its folder for temporary tables, also those of another server that runs.
+        self._temporary = self.folder / "tmp"
+        self._temporary.mkdir()
         self.host = "127.0.0.1"
         self.port = free_port()
         self.user = "root"
@@ -132,6 +135,7 @@ class MariadbServer:
             "datadir": str(self.folder / "data"),
             "socket": str(self.folder / "socket"),
             "pid-file": str(self.folder / "pid"),
+            "tmpdir": str(self._temporary),
             "port": str(self.port),
             **self._extra,
         }
@@ -174,11 +178,13 @@ class MariadbServer:
         if os.geteuid() == 0:
             nobody = pwd.getpwnam("nobody")
             os.chown(self.folder, nobody.pw_uid, nobody.pw_gid)
-        command = ["mariadb-install-db", "--no-defaults", f"--datadir={self.folder / 'data'}", "--skip-test-db"]
+            os.chown(self._temporary, nobody.pw_uid, nobody.pw_gid)
+        folders = [f"--datadir={self.folder / 'data'}", f"--tmpdir={self._temporary}"]
+        command = ["mariadb-install-db", "--no-defaults", *folders, "--skip-test-db"]
         command += ["--auth-root-authentication-method=normal", "--innodb-log-file-size=8M"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **unprivileged())
         set_password = f"FLUSH PRIVILEGES;\nALTER USER root@localhost IDENTIFIED BY '{PASSWORD}';\n"
-        bootstrap = [SERVER, "--no-defaults", "--bootstrap", f"--datadir={self.folder / 'data'}", "--innodb-log-file-size=8M"]
+        bootstrap = [SERVER, "--no-defaults", "--bootstrap", *folders, "--innodb-log-file-size=8M"]
         subprocess.run(
             bootstrap, input=set_password.encode(), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             **unprivileged(),

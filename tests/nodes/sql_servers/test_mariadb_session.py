@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pymysql
 import pytest
-from mariadb_server import running_mariadb
+from mariadb_server import MariadbServer, running_mariadb
 
 from rrext.nodes.sql.mysql import MysqlNode
 from rrext.testing import open_node
@@ -48,3 +48,11 @@ async def test_no_other_variable_of_a_session_is_set_also_after_its_first_call()
                 assert {name for name in alone if here[name] != alone[name]} <= OTHERS | {"tx_read_only"}
                 charset = await client.tool(tool=tool, input={"sql": "SELECT CHARSET(CHR(65)) AS c"})
                 assert charset["rows"] == [{"c": "utf8mb4"}]
+
+
+def test_a_server_that_starts_removes_no_temporary_table_of_another(mariadb_server: MariadbServer):
+    database = mariadb_server.create_database("temporary")
+    with database.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TEMPORARY TABLE kept (id integer) ENGINE=Aria")
+        with running_mariadb():
+            cursor.execute("DROP TEMPORARY TABLE kept")  # fails if its files are gone
