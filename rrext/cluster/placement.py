@@ -8,7 +8,6 @@ tells it to, and when no server is connected to it for `HOST_PATIENCE` seconds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from ipaddress import ip_address
 from typing import Final, Protocol
 
 import msgspec
@@ -88,11 +87,3 @@ class Placement(Protocol):
     async def close(self) -> None:
         """End what places; hosts end by themselves when their server is gone."""
         ...
-
-
-def is_loopback(host: str) -> bool:
-    """Whether no other machine reaches an address."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

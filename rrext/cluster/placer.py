@@ -8,12 +8,11 @@ end of its stdin.
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any, Final, Literal
@@ -22,7 +21,8 @@ from uuid import uuid4
 import msgspec
 
 from rrext.cluster.host_actor import HostActor
-from rrext.cluster.placement import HostAddress, HostStart, NodeFailed, NodeState, is_loopback
+from rrext.cluster.knock import answers, asks_for_token, parts_of, require_loopback
+from rrext.cluster.placement import HostAddress, HostStart, NodeFailed, NodeState
 from rrext.limits import MIB
 from rrext.pipefile.resources import NO_RESOURCES, Resources
 from rrext.transports.claimed_stdio import claim_stdio
@@ -41,9 +41,6 @@ ROOM_INTERVAL: Final = 0.2
 
 DRAIN_INTERVAL: Final = 1.0
 """Seconds between two looks for nodes that are drained: their deadlines are minutes."""
-
-KNOCK_PATIENCE: Final = 1.0
-"""Seconds in which a node accepts a connection: a network takes thousandths of one."""
 
 PLACES_AT_ONCE: Final = 8
 """Hosts that start at once: each start is an interpreter, with Ray in it, on some node."""
@@ -160,13 +157,15 @@ class Placer:
 
     def connect(self, head: str) -> dict[str, str]:
         """Become a client of a cluster; its versions. Raises `ConnectionError`, `OpenCluster`, and any exception of Ray."""
-        host, _, port = head.rpartition(":")
-        if not _answers(host.removeprefix("[").removesuffix("]"), int(port)):  # Ray tries for long, and names another address
-            raise ConnectionError("nothing listens there: start its head, or look at the address")
+        is_open = not asks_for_token(head)
+        if is_open:
+            require_loopback([parts_of(head)[0]])
+        elif os.environ.get("RAY_AUTH_MODE") != "token":  # Ray would try for long
+            raise ConnectionError("it asks for a token: start this server with RAY_AUTH_MODE=token, and with its token")
         ray = import_module("ray")
         ray.init(address=head, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
-        if os.environ.get("RAY_AUTH_MODE") != "token":
-            _require_loopback(node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"])
+        if is_open:
+            require_loopback(node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"])
         self._ray = ray
         self._state = import_module("ray._private.state")
         self._on_node = import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
@@ -201,7 +200,7 @@ class Placer:
         free, draining = self._state.available_resources_per_node(), self._state.state.get_draining_nodes()
         for node in self._ray.nodes():
             number = node["NodeID"]
-            if node["Alive"] and _answers(node["NodeManagerAddress"], node["NodeManagerPort"]):
+            if node["Alive"] and answers(node["NodeManagerAddress"], node["NodeManagerPort"]):
                 yield (
                     number,
                     NodeState(
@@ -270,29 +269,6 @@ class NoRoom(Exception):
 
 def _name(node: Mapping[str, Any]) -> str:
     return str(node.get("NodeName") or node["NodeID"])
-
-
-class OpenCluster(Exception):
-    """A cluster that other machines reach asks for no token."""
-
-
-def _require_loopback(addresses: Iterable[str]) -> None:
-    """Raise `OpenCluster` if a node is where others reach it: so is the head, though it answers at 127.0.0.1 too."""
-    for address in addresses:
-        if not is_loopback(address):
-            raise OpenCluster(
-                f"it has a node at {address}, and asks for no token, so whoever reaches it runs code there: "
-                "start the nodes and this server with RAY_AUTH_MODE=token, or the nodes with --node-ip-address 127.0.0.1"
-            )
-
-
-def _answers(address: str, port: int) -> bool:
-    """Whether a node listens: Ray counts one that was killed among those that live for some seconds more."""
-    try:
-        socket.create_connection((address, port), timeout=KNOCK_PATIENCE).close()
-    except OSError:
-        return False
-    return True
 
 
 def _ours(given: dict[str, float]) -> dict[str, float]:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rrext.cluster.placement import HostAddress, NodeFailed, NodeState, is_loopback
+from rrext.cluster.knock import asks_for_token, is_loopback, parts_of
+from rrext.cluster.placement import HostAddress, NodeFailed, NodeState
 from rrext.cluster.placer import PLACE_PATIENCE, ROOM_PATIENCE, Ask, PlacerStart, Told
 from rrext.errors import Unavailable, UsageError
 from rrext.pipefile.environment import take_variables
@@ -211,15 +212,20 @@ def head_of(given: str, variables: Mapping[str, str]) -> str:
     head = variables.get("RAY_ADDRESS", "") if given == "auto" else given
     if not head:
         raise UsageError("--cluster auto: the variable RAY_ADDRESS is not set")
-    host, _, port = head.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdecimal() or "/" in host:
-        raise UsageError(f"--cluster {head}: expected HOST:PORT, the address of the head of a cluster of Ray")
-    if variables.get("RAY_AUTH_MODE") != "token" and not is_loopback(host):
-        raise UsageError(
-            f"--cluster {head}: who reaches the head of a cluster runs code on all its nodes, and this one asks for no token",
-            hint="start the nodes and this server with RAY_AUTH_MODE=token",
-        )
+    try:
+        host, _ = parts_of(head)
+    except ValueError:
+        raise UsageError(f"--cluster {head}: expected HOST:PORT, the address of the head of a cluster of Ray") from None
+    is_far = not is_loopback(host)
+    open_to_all = UsageError(
+        f"--cluster {head}: who reaches the head of a cluster runs code on all its nodes, and this one asks for no token",
+        hint="start all nodes and this server with RAY_AUTH_MODE=token",
+    )
+    if is_far and variables.get("RAY_AUTH_MODE") != "token":
+        raise open_to_all
     if find_spec("ray") is None or find_spec("cryptography") is None:
         raise UsageError('--cluster needs packages: install them with pip install "rrext[cluster]"')
+    with suppress(ConnectionError):  # one that does not answer yet is asked again by the placer
+        if is_far and not asks_for_token(head):
+            raise open_to_all
     return head

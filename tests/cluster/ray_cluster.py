@@ -134,12 +134,26 @@ class RayCluster:
 @contextmanager
 def ray_cluster() -> Iterator[RayCluster]:
     """A cluster with the nodes `sun`, its head, and `moon`."""
+    with _started("sun", "moon") as cluster:
+        yield cluster
+
+
+@contextmanager
+def ray_head(**variables: str) -> Iterator[str]:
+    """The address of a cluster of one node, with variables other than those on the page."""
+    with _started("mars", **variables) as cluster:
+        yield cluster.head
+
+
+@contextmanager
+def _started(*names: str, **variables: str) -> Iterator[RayCluster]:
     folder = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp"))  # a socket's path has few characters
     cluster = RayCluster(_free_port(), folder)
     try:
         for attempt in range(TRIES):
             cluster = RayCluster(_free_port(), folder / str(attempt))
-            if cluster.start("sun") and cluster.start("moon"):
+            cluster.variables.update(variables)
+            if all(map(cluster.start, names)):
                 break
             cluster.end()
         else:

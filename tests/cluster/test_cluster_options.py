@@ -5,11 +5,15 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
 
 from rrext.cluster.host_actor import host_environment
-from rrext.cluster.placer import OpenCluster, Placer, _require_loopback
+from rrext.cluster.knock import OpenCluster, asks_for_token, require_loopback
+from rrext.cluster.placer import Placer
 from rrext.cluster.ray_placement import head_of
 from rrext.errors import UsageError
 
@@ -28,6 +32,7 @@ TOKEN = {"RAY_AUTH_MODE": "token"}
 )
 def test_a_head_is_an_address(given: str, variables: dict[str, str], head: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rrext.cluster.ray_placement.find_spec", lambda name: True)
+    monkeypatch.setattr("rrext.cluster.ray_placement.asks_for_token", lambda head: True)
     assert head_of(given, variables) == head
 
 
@@ -56,11 +61,74 @@ def test_a_head_where_nothing_listens_is_told_at_once() -> None:
         Placer("").connect(f"127.0.0.1:{port}")
 
 
+def status(value: str) -> bytes:
+    """An answer of gRPC as Ray writes it: settings, and headers without a body."""
+    headers = b"\x88@\x0ccontent-type\x10application/grpc\x00\x0bgrpc-status" + bytes([len(value)]) + value.encode()
+    return bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]) + len(headers).to_bytes(3, "big") + b"\x01\x05\x00\x00\x00\x01" + headers
+
+
+@contextmanager
+def head(*pieces: bytes) -> Iterator[int]:
+    """The port of a head that answers each call so, in these pieces."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            with suppress(OSError):
+                while True:
+                    end, _ = listener.accept()
+                    with end:
+                        assert end.recv(1000).startswith(b"PRI * HTTP/2.0")
+                        for piece in pieces:
+                            end.sendall(piece)
+                        end.shutdown(socket.SHUT_WR)
+                        while end.recv(1000):
+                            pass
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+OPEN, CLOSED, OTHER = status("0"), status("16"), status("14")
+
+
+@pytest.mark.promise("cluster:token")
+def test_a_head_that_asks_for_no_token_is_refused_though_the_server_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rrext.cluster.ray_placement.find_spec", lambda name: True)
+    with head(OPEN[:50], OPEN[50:]) as port:
+        with pytest.raises(UsageError, match="asks for no token"):
+            head_of(f"0.0.0.0:{port}", TOKEN)  # which reaches this machine, and is no loopback address
+        with pytest.raises(OpenCluster, match=r"a node at 0\.0\.0\.0, and asks for no token"):
+            Placer("").connect(f"0.0.0.0:{port}")
+
+
+@pytest.mark.promise("cluster:token")
+def test_a_head_that_asks_for_a_token_is_told_so_at_once_to_a_server_that_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rrext.cluster.ray_placement.find_spec", lambda name: True)
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    with head(CLOSED[:50], CLOSED[50:]) as port:
+        assert head_of(f"0.0.0.0:{port}", TOKEN) == f"0.0.0.0:{port}"
+        with pytest.raises(ConnectionError, match="it asks for a token"):
+            Placer("").connect(f"127.0.0.1:{port}")
+
+
+@pytest.mark.promise("cluster:token")
+def test_a_head_that_says_nothing_to_strangers_asks_for_more_than_a_token_and_one_that_does_not_tell_is_not_used() -> None:
+    with head(b"") as port:
+        assert asks_for_token(f"127.0.0.1:{port}")
+    with head(OTHER) as port, pytest.raises(ConnectionError, match="does not tell whether it asks"):
+        asks_for_token(f"127.0.0.1:{port}")
+
+
 @pytest.mark.promise("cluster:token")
 def test_a_head_at_127_0_0_1_that_others_reach_too_is_refused_without_a_token() -> None:
-    _require_loopback(["127.0.0.1", "::1"])
-    with pytest.raises(OpenCluster, match="a node at 10.0.0.1, and asks for no token"):
-        _require_loopback(["127.0.0.1", "10.0.0.1"])
+    require_loopback(["127.0.0.1", "::1"])
+    with pytest.raises(OpenCluster, match=r"a node at 10\.0\.0\.1, and asks for no token"):
+        require_loopback(["127.0.0.1", "10.0.0.1"])
 
 
 @pytest.mark.promise("cluster:token")

@@ -16,10 +16,11 @@ from typing import Any
 import anyio
 import pytest
 from face import Face
-from ray_cluster import RayCluster, commands, ray_cluster
+from ray_cluster import RayCluster, commands, ray_cluster, ray_head
 from task_server import NODES, TaskServer, begun, descendants, gone, pipeline, processes
 
 from rrext.client.server_address import server_env
+from rrext.cluster.knock import asks_for_token
 from rrext.transports.process import ChildProcess
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
@@ -242,6 +243,18 @@ async def test_the_check_tells_the_nodes_and_what_is_wrong(cluster: RayCluster) 
     assert done.returncode == 0, done.stderr
     assert re.findall(r'"node":"(\w+)"', done.stdout) == ["moon", "sun"]
     assert done.stdout.count('"problem":""') == 2
+
+
+@pytest.mark.promise("cluster:token")
+async def test_a_cluster_that_asks_for_no_token_is_refused_though_the_server_has_one(cluster: RayCluster) -> None:
+    with ray_head(RAY_AUTH_MODE="disabled") as head:
+        assert await anyio.to_thread.run_sync(asks_for_token, cluster.head)
+        assert not await anyio.to_thread.run_sync(asks_for_token, head)
+        for begin in ("rrext serve", "rrext cluster check"):
+            command = of_page(begin, cluster)
+            command[command.index("--cluster") + 1] = head.replace("127.0.0.1", "0.0.0.0")
+            done = await anyio.run_process(command, env=server_env(cluster.variables), check=False)
+            assert (done.returncode, b"asks for no token" in done.stderr) == (2, True), done.stderr
 
 
 async def test_a_path_is_refused_at_its_setting_unless_the_pipeline_names_the_node(cluster: RayCluster, tmp_path: Path) -> None:
