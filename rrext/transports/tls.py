@@ -27,7 +27,14 @@ HANDSHAKE_PATIENCE: Final = 5.0
 """Seconds for a whole handshake; published clients of TLS need a hundredth of them, also on a busy machine."""
 
 STRANGERS: Final = 256
-"""Connections at once that have not shown their certificate; beyond them the oldest go."""
+"""Silent connections at once, and again as many whose handshake has begun; beyond each of the two the oldest go. A connection
+costs its stranger little until it begins a handshake: silent ones push out no handshake that is under way."""
+
+CONNECT_ATTEMPTS: Final = 3
+"""Connections that are tried, one after the other, to an end that breaks off."""
+
+WELCOME: Final = b"\n"
+"""What the end that listens sends first: it has taken the connection."""
 
 ACCEPTS_AT_ONCE: Final = 16
 """Connections that are accepted before the handshakes go on: a flood keeps no handshake from its end."""
@@ -245,9 +252,18 @@ class TlsEnd:
         return bool(poll.poll(None if patience is None else max(0.0, patience) * 1000))
 
     def shake_whole(self, certificate: str) -> None:
-        """Wait for the whole handshake. Raises `OSError`."""
+        """Wait for the whole handshake, and until the end that listens has taken the connection. Raises `OSError`."""
         until = monotonic() + HANDSHAKE_PATIENCE
-        while not self.shake(certificate):
+        is_whole, welcome = False, bytearray(len(WELCOME))
+        while True:
+            try:
+                is_whole = is_whole or self.shake(certificate)
+                if is_whole and not self.receive(memoryview(welcome)):
+                    raise ConnectionResetError("it was closed")
+                if is_whole:
+                    return
+            except BlockingIOError:
+                pass
             if not self._is_ready(select.POLLIN, until - monotonic()):
                 raise TimeoutError("its handshake took too long")
 
@@ -292,14 +308,21 @@ class TlsSink(DescriptorSink):
 
 
 def connect(address: str, port: int, context: ssl.SSLContext, certificate: str) -> TlsEnd:
-    """Connect to the end that has this certificate. In a thread: it waits. Raises `OSError`."""
-    end = TlsEnd(socket.create_connection((address, port), HANDSHAKE_PATIENCE), context, listens=False)
-    try:
-        end.shake_whole(certificate)
-    except BaseException:
-        end.close()
-        raise
-    return end
+    """Connect to the end that has this certificate. In a thread: it waits. Raises `OSError`.
+
+    An end that breaks off is tried again: strangers push each other out there, and this one with them. The handshake alone does
+    not tell, as it ends here before it ends there.
+    """
+    for attempt in range(CONNECT_ATTEMPTS):
+        end = TlsEnd(socket.create_connection((address, port), HANDSHAKE_PATIENCE), context, listens=False)
+        try:
+            end.shake_whole(certificate)
+            return end
+        except BaseException as error:
+            end.close()
+            if not isinstance(error, ConnectionResetError) or attempt == CONNECT_ATTEMPTS - 1:
+                raise
+    raise AssertionError  # the last attempt returns or raises
 
 
 def listen(address: str) -> socket.socket:
@@ -335,6 +358,9 @@ class _Door:
         self._poll.register(listener, select.EPOLLIN)
         self._strangers: dict[int, tuple[float, socket.socket | TlsEnd]] = {}
         """Descriptor → the time when it goes, and the socket: silent ones, without TLS, need little memory."""
+        self._silent: dict[int, None] = {}
+        self._shaking: dict[int, None] = {}
+        """Those that have sent something, in the order of its coming."""
 
     def wait(self, lifeline: int, patience: float | None) -> TlsEnd | None:
         """See `accept`."""
@@ -367,23 +393,31 @@ class _Door:
             except BlockingIOError:
                 return
             except OSError:  # the next one may find a descriptor
-                if self._strangers:
-                    self._drop(next(iter(self._strangers)))
+                if oldest := self._silent or self._shaking:
+                    self._drop(next(iter(oldest)))
                 return
-            if len(self._strangers) >= STRANGERS:
-                self._drop(next(iter(self._strangers)))
+            self._enter(self._silent, end.fileno())
             end.setblocking(False)
             self._strangers[end.fileno()] = monotonic() + HANDSHAKE_PATIENCE, end
             self._poll.register(end, select.EPOLLIN)
+
+    def _enter(self, some: dict[int, None], fd: int) -> None:
+        """Count a connection among some, of which the oldest goes if they are too many."""
+        if len(some) >= STRANGERS:
+            self._drop(next(iter(some)))
+        some[fd] = None
 
     def _go_on(self, fd: int) -> TlsEnd | None:
         """Go on with a handshake; the connection if it is whole, and the client's."""
         until, end = self._strangers[fd]
         try:
             if isinstance(end, socket.socket):
+                del self._silent[fd]
+                self._enter(self._shaking, fd)
                 end = TlsEnd(end, self._context, listens=True)
                 self._strangers[fd] = until, end
             if end.shake(self._client):
+                end.write([WELCOME])
                 del self._strangers[fd]
                 return end
         except (OSError, ValueError):
@@ -391,6 +425,8 @@ class _Door:
         return None
 
     def _drop(self, fd: int) -> None:
+        for some in (self._silent, self._shaking):
+            some.pop(fd, None)
         self._strangers.pop(fd)[1].close()
 
     def close(self) -> None:

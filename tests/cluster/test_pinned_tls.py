@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import resource
+import select
 import socket
 import ssl
 import threading
@@ -80,8 +81,8 @@ def both(end: Listening) -> tuple[TlsEnd, TlsEnd]:
 @pytest.mark.promise("cluster:strangers")
 def test_a_client_with_another_certificate_is_turned_away_and_the_right_one_comes_in() -> None:
     with listening() as end:
-        with closing(end.connected(own=STRANGER)) as stranger:
-            assert stranger.read_exactly(1) == b""
+        with pytest.raises(OSError):
+            end.connected(own=STRANGER)
         ours, theirs = both(end)
         ours.write_all(b"hello")
         assert theirs.read_exactly(5) == b"hello"
@@ -131,6 +132,48 @@ def test_ten_thousand_silent_connections_keep_the_right_one_out_for_no_moment() 
         both(end)[0].close()
         for stranger in silent:
             stranger.close()
+
+
+@pytest.mark.promise("cluster:strangers")
+def test_a_handshake_that_is_slower_than_a_flood_of_silent_connections_goes_on() -> None:
+    with listening() as end:
+        ours = TlsEnd(end.plain(), context_of(SERVER, None), listens=False)
+        assert not ours.shake(WORKER.certificate)
+        readable(ours.fileno)  # the other end has answered
+        silent = [end.plain() for _ in range(STRANGERS + 1)]
+        assert silent[0].recv(1) == b""  # the oldest is pushed out
+        ours.shake_whole(WORKER.certificate)
+        assert end.found() is not None
+        for each in (ours, *silent):
+            each.close()
+
+
+@pytest.mark.promise("cluster:strangers")
+def test_who_is_pushed_out_by_handshakes_of_strangers_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening() as end:
+        shake, pushed = TlsEnd.shake_whole, list[TlsEnd]()
+
+        def shake_late(ours: TlsEnd, certificate: str) -> None:
+            if not pushed:
+                pushed.append(ours)
+                assert not ours.shake(certificate)
+                strangers: list[TlsEnd] = []
+                for _ in range(STRANGERS):
+                    strangers.append(TlsEnd(end.plain(), context_of(STRANGER, None), listens=False))
+                    strangers[-1].shake(certificate)  # its first step, and no more
+                for stranger in strangers:
+                    readable(stranger.fileno)  # which is answered
+                    stranger.close()
+            shake(ours, certificate)
+
+        monkeypatch.setattr(TlsEnd, "shake_whole", shake_late)
+        both(end)[0].close()
+        assert pushed
+
+
+def readable(fd: int) -> None:
+    """Wait until something has come."""
+    assert select.select([fd], [], [], 50)[0]
 
 
 @pytest.mark.promise("cluster:strangers")
