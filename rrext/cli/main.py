@@ -36,6 +36,7 @@ COMMANDS = {
     "chat": "ask a pipeline that chats, question after question",
     "space": "make spaces for documents, and say who is in them",
     "check": "list every problem of pipeline files",
+    "test": "run the cases that stand beside pipelines",
     "show": "draw a pipeline, in the terminal, as SVG or as Mermaid",
     "trace": "draw the calls that --trace wrote to a file",
     "nodes": "list the nodes that pipelines may use",

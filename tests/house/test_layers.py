@@ -50,6 +50,7 @@ ROOMS: dict[str, set[str]] = {
     "testing": ANYTHING,
     "faces": ANYTHING,
     "blocking": {"client"},
+    "pytest_plugin": ANYTHING,
     "package": ANYTHING,
 }
 """Room → rooms that it may import. `package` is `rrext/__init__.py` itself, which loads its names on first use."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -125,3 +126,13 @@ def test_a_transcript_that_is_not_what_the_server_does_would_fail(server: subpro
     ping = '{"type":"request","seq":1,"command":"rrext_ping"}'
     with pytest.raises(AssertionError, match="expected"):
         play([f"→ {ping}", '← {"type":"response","…":"…","success":false}'], server, framed)
+
+
+def test_the_file_of_cases_passes(tmp_path: Path):
+    (block,) = [lines for param in blocks("jsonc") if '  "cases": [' in (lines := param.values[0])]
+    shutil.copy(ROOT / "tests" / "protocol" / "demo.pipe", tmp_path / "demo.pipe")
+    (tmp_path / "demo.cases.json").write_text("\n".join(block))
+    words = [sys.executable, "-m", "rrext", "test", str(tmp_path / "demo.pipe"), "--nodes", "tests/protocol/demo_nodes.py"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 passed" in done.stdout

@@ -169,6 +169,7 @@ SCHEMA_DESCRIPTION = "Print the JSON Schema of pipeline files with the nodes tha
 SCHEMA_EXAMPLE = """examples:
   rrext schema > pipe.schema.json
   rrext schema --closed --nodes my_nodes.py
+  rrext schema --cases > cases.schema.json
 
 For editors without a language server, and for models that write pipelines. The schema (draft 2020-12) has a form for each
 node: its settings, lanes and class types. It accepts what `rrext check` accepts; with --closed it also refuses unknown
@@ -179,12 +180,19 @@ relations between components: ids that are taken or missing, cycles, edges whose
 
 def add_schema_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rrext schema`."""
-    parser.add_argument("--closed", action="store_true", help="refuse unknown keys too")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--closed", action="store_true", help="refuse unknown keys too")
+    which.add_argument("--cases", action="store_true", help="print the schema of files of cases, see `rrext test`")
     add_nodes_option(parser)
 
 
 def print_schema(args: argparse.Namespace) -> int:
     """Print the schema; 2 if a node cannot be loaded."""
+    if args.cases:
+        from rrext.testing.case_file import SCHEMA as CASES
+
+        _print_json(CASES)
+        return 0
     from rrext.pipefile.pipeline_schema import pipeline_schema
 
     catalog = catalog_from(args)
@@ -192,9 +200,13 @@ def print_schema(args: argparse.Namespace) -> int:
     for name in catalog.names():
         if name not in schema["$defs"]:
             print(f"rrext: the node {name} cannot be loaded, and is left out; `rrext nodes {name}` says why", file=sys.stderr)
+    _print_json(schema)
+    return 0
+
+
+def _print_json(schema: Mapping[str, Any]) -> None:
     encoded = msgspec.json.encode(schema)
     print((msgspec.json.format(encoded, indent=2) if sys.stdout.isatty() else encoded).decode())
-    return 0
 
 
 SCHEMA = Command(SCHEMA_DESCRIPTION, SCHEMA_EXAMPLE, add_schema_arguments, print_schema)

@@ -1,0 +1,104 @@
+"""Cases of pipelines as tests of pytest, see `rrext.pytest_plugin`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rrext.connections import NO_CONNECTIONS, Connections, load_connections
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.catalog.plugins import load_nodes
+from rrext.pipefile.environment import Environment
+from rrext.testing.case_file import Case, CaseFile
+from rrext.testing.case_runner import CaseRunner, Surroundings
+
+
+class CaseFailed(Exception):
+    """A case went otherwise than expected; the text says how."""
+
+
+class PipelineCases(pytest.File):
+    """The cases of one pipeline, which share what a run of `rrext test` shares."""
+
+    _cases: CaseFile
+    _loop: asyncio.Runner
+    _runner: CaseRunner
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """The cases. Raises for a file with errors."""
+        self._cases = CaseFile(str(self.path), self.path.read_bytes())
+        errors = [each for each in self._cases.problems if each.severity == "error"]
+        if errors:
+            places = [":".join(map(str, (self.path, *self._cases.place(each)))) for each in errors]
+            told = [f"{place}: {each.message}" for place, each in zip(places, errors, strict=True)]
+            raise self.CollectError("\n".join(told))
+        for case in self._cases.cases:
+            yield PipelineCase.from_parent(self, name=case.name, case=case, line=self._cases.line_of(case))
+
+    def setup(self) -> None:
+        """Make what the cases share."""
+        self._loop = asyncio.Runner()
+        self._runner = CaseRunner(self._cases, _surroundings(self.config))
+
+    def teardown(self) -> None:
+        """End the pipelines."""
+        self._loop.run(self._runner.aclose())
+        self._loop.close()
+
+    def run_case(self, case: Case) -> None:
+        """Run a case. Raises `CaseFailed`."""
+        outcome = self._loop.run(self._runner.run(case))
+        if outcome.verdict == "failed":
+            raise CaseFailed("\n".join(outcome.details))
+
+
+class PipelineCase(pytest.Item):
+    """One case."""
+
+    def __init__(self, *, case: Case, line: int, **options: Any) -> None:
+        super().__init__(**options)
+        self.funcargs: dict[str, Any] = {}  # other plugins look for it, as an item of doctest has it too
+        self._case = case
+        self._line = line
+
+    def runtest(self) -> None:
+        """Run it."""
+        assert isinstance(self.parent, PipelineCases)
+        self.parent.run_case(self._case)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """What is not as expected, without the lines of rrext that found it."""
+        if isinstance(excinfo.value, CaseFailed):
+            return f"{self.path}:{self._line}: {self.name}\n{excinfo.value}"
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """The place of the case; pytest counts lines from 0."""
+        return self.path, self._line - 1, self.name
+
+
+def _surroundings(config: pytest.Config) -> Surroundings:
+    folder = str(config.rootpath)
+    nodes, names, packages = (config.getini(f"rrext_{name}") for name in ("nodes", "env", "python_packages"))
+    root, connections = (config.getini(f"rrext_{name}") for name in ("root", "connections"))
+
+    def catalog() -> Catalog:
+        found = Catalog()
+        for name in nodes:
+            for node_class in load_nodes(os.path.join(folder, name) if name.endswith(".py") else name):
+                found.add(node_class)
+        return found
+
+    known: Connections = NO_CONNECTIONS if not connections else load_connections(os.path.join(folder, connections))
+    return Surroundings(
+        catalog=catalog,
+        environment=Environment.of_process(names),
+        connections=known,
+        root=os.path.join(folder, root) if root else None,
+        packages=tuple(packages),
+    )
