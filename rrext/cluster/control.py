@@ -200,7 +200,8 @@ class Control:
         return self._outbox.is_full
 
     def _ping(self) -> None:
-        self._readable()  # this process itself may have been stopped, and what came meanwhile counts
+        if self._tls.has_input:
+            self._readable()  # this process itself may have been stopped, and what came meanwhile counts
         if self.is_over:
             return
         if self._loop.time() - self._heard > SILENCE:

@@ -1,7 +1,7 @@
 """Framers: cut a stream of bytes into messages, and put messages into frames, with a header or by newlines.
 
-Bytes are read into one permanent buffer, and a body is a slice of it. A larger body is read straight into memory of its
-announced size, a raw tail into the memory of its `bytes`, without a copy.
+Bytes are read into a buffer, and a body is a slice of it. A larger body is read straight into memory of its announced size,
+a raw tail into the memory of its `bytes`, without a copy.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from io import BytesIO
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -87,19 +87,25 @@ class Framer(ABC, Generic[E]):
         return events
 
 
+MAX_SPARE: Final = 4
+"""Buffers that are kept for the next connections that read: few threads read at once."""
+
+_spare: list[tuple[bytearray, memoryview]] = []
+_NOTHING: Final = bytearray(), memoryview(b"")
+
+
 class ContentLength(Framer[E]):
     """Frames with a header block: `Content-Length`, and `Json-Length` where a raw tail follows the message.
 
-    The receive buffer begins small, because most connections only send small messages, and grows once for a larger one. Blank
-    lines before a header block are ignored, because a frame that is typed by hand ends with Return.
+    There is a buffer while bytes are read and a frame is incomplete, one of a few that all connections share: most connections
+    are idle. Blank lines before a header block are ignored, because a frame that is typed by hand ends with Return.
     """
 
     __slots__ = ("_buffer", "_end", "_large", "_need", "_skip", "_start", "_view")
 
     def __init__(self, limits: Limits = DEFAULTS) -> None:
         super().__init__(limits)
-        self._buffer = bytearray(limits.max_header + limits.id_recovery)
-        self._view = memoryview(self._buffer)
+        self._buffer, self._view = _NOTHING
         self._start = 0  # where the next frame begins
         self._end = 0  # where the bytes received end
         self._need = 0  # nothing can happen before `_end` gets here
@@ -127,7 +133,22 @@ class ContentLength(Framer[E]):
             return self._large.room()
         if self._start:
             self._move_to_front()
-        return self._view[self._end :] if self._end else self._view
+        return self._view[self._end :] if self._end else self._view or self._take_buffer()
+
+    def _take_buffer(self) -> memoryview:
+        try:
+            self._buffer, self._view = _spare.pop()
+        except IndexError:
+            self._buffer = bytearray(READ_BUFFER)
+            self._view = memoryview(self._buffer)
+        return self._view
+
+    def _give_back(self) -> None:
+        """Let other connections have the buffer: nothing is in it."""
+        self._start = self._end = self._need = 0
+        if len(_spare) < MAX_SPARE:
+            _spare.append((self._buffer, self._view))
+        self._buffer, self._view = _NOTHING
 
     def _move_to_front(self) -> None:
         """Make room in the buffer. Only bytes of the last read are moved, so each byte moves at most once."""
@@ -163,7 +184,7 @@ class ContentLength(Framer[E]):
             if not self._step(events):
                 return events
             start = self._start
-        self._start = self._end = self._need = 0
+        self._give_back()
         return events
 
     def receive_eof(self) -> list[E | Fatal]:
@@ -258,14 +279,9 @@ class ContentLength(Framer[E]):
         """Set the size at which the body in the buffer is complete, or begin to read a body that is too large for the
         buffer.
         """
-        size = len(self._buffer)
         stop = body + header.length
         json_stop = stop if header.json_length is None else body + header.json_length
-        if json_stop - self._start > size and size < READ_BUFFER >= json_stop - self._start:
-            shift, size = self._start, READ_BUFFER
-            self._grow()
-            body, stop, json_stop = body - shift, stop - shift, json_stop - shift
-        capacity = self._start + size
+        capacity = self._start + len(self._buffer)
         if stop <= capacity:
             self._need = stop
         elif json_stop > capacity:
@@ -275,24 +291,18 @@ class ContentLength(Framer[E]):
         else:
             self._large = LargeBody(header, self._view[body:json_stop], self._view[json_stop : self._end])
 
-    def _grow(self) -> None:
-        """Replace the buffer by one of full size with the same bytes."""
-        held = self._view[self._start : self._end]
-        self._buffer = bytearray(READ_BUFFER)
-        self._view = memoryview(self._buffer)
-        self._view[: len(held)] = held
-        self._start, self._end = 0, len(held)
-
     def _fill_large(self, large: LargeBody, nbytes: int) -> list[E | Fatal]:
         if not large.filled(nbytes):
             return []
         self._large = None
-        self._start = self._end = self._need = 0
         try:
             parts = large.parts()
         except MemoryError:
-            return [self._on_refused(no_memory(), large.start(self.limits.id_recovery))]
-        return [self._on_body(*parts)]
+            event: E | Fatal = self._on_refused(no_memory(), large.start(self.limits.id_recovery))
+        else:
+            event = self._on_body(*parts)
+        self._give_back()
+        return [event]
 
 
 def _after_blank_line(buffer: bytearray, start: int, stop: int) -> int:

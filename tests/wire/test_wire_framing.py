@@ -208,16 +208,24 @@ def test_the_receive_buffer_is_one_and_stays() -> None:
         assert server.framer.get_buffer().obj is memory
 
 
-def test_the_receive_buffer_begins_small_and_grows_once_for_what_does_not_fit() -> None:
-    framer: ContentLength[Any] = ContentLength()
-    server = ServerConnection(framer)
-    assert len(framer.get_buffer()) <= 12 * 1024
-    assert len(framer.receive_data(frame(dap()))) == 1
-    assert len(framer.get_buffer()) <= 12 * 1024
-    for _ in range(3):
-        assert len(framer.receive_data(frame(dap(arguments={"t": "x" * 20_000})))) == 1
-        assert len(framer.get_buffer()) == READ_BUFFER
-    assert server.dialect == "dap"
+def test_an_idle_connection_has_no_receive_buffer() -> None:
+    framers: list[ContentLength[Any]] = [ContentLength() for _ in range(3)]
+    servers = [ServerConnection(framer) for framer in framers]
+    whole = frame(dap(arguments={"t": "x" * 20_000}))
+    buffers = set()
+    for framer in framers:
+        buffers.add(id(framer.get_buffer().obj))
+        assert len(framer.receive_data(whole)) == 1
+    assert len(buffers) == 1
+    first, second, _ = framers
+    first.receive_data(whole[:9])
+    second.receive_data(whole[:15_000])
+    assert first.get_buffer().obj is not second.get_buffer().obj
+    (one,), (two,) = first.receive_data(whole[9:]), second.receive_data(whole[15_000:])
+    assert isinstance(one, Request)
+    assert isinstance(two, Request)
+    assert one.arguments == two.arguments
+    assert {server.dialect for server in servers} == {"dap"}
 
 
 def test_a_large_body_is_read_straight_into_memory_of_its_size() -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from rrext.limits import DEFAULTS, Limits
+from rrext.limits import READ_BUFFER, Limits
 from rrext.wire.connection import ClientConnection, ServerConnection
 from rrext.wire.framing import ContentLength
 from rrext.wire.messages import Event, Fatal, Ignored, Malformed, Request, Response
@@ -103,10 +103,6 @@ BIG = dap(2, arguments={"text": "x" * 70_000})
 AT = 65_536 - len(b"Content-Length: 65511\r\n\r\n")
 
 
-FIRST = DEFAULTS.max_header + DEFAULTS.id_recovery
-"""What the receive buffer holds before it grows."""
-
-
 def _exactly(size: int) -> dict[str, Any]:
     """A request whose body has this size."""
     return dap(3, arguments={"t": "y" * (size - len(body(dap(3, arguments={"t": ""}))))})
@@ -178,9 +174,9 @@ BODIES: list[Vector] = [
     ),
     *(
         Vector(
-            f"first buffer {more:+} bytes, then {kind}",
-            frame(D) + frame(_exactly(FIRST + more), tail) + frame(D),
-            [_request(D), _request(_exactly(FIRST + more), tail=tail), _request(D)],
+            f"a full buffer {more:+} bytes, then {kind}",
+            frame(D) + frame(_exactly(READ_BUFFER + more), tail) + frame(D),
+            [_request(D), _request(_exactly(READ_BUFFER + more), tail=tail), _request(D)],
         )
         for more in (-SIZE - 30, -27, -26, -25, 0, 3000)
         for kind, tail in (("no tail", None), ("a short tail", b"tail"), ("a long tail", bytes(70_000)))
