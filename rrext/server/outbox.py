@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -51,11 +50,11 @@ class Outbox:
         self._loop = loop
         self._on_room = on_room
         self._lock = threading.RLock()
-        self._queue: deque[bytes | memoryview] = deque()
+        self._queue: list[bytes | memoryview] = []
         self._waiters: threading.Condition | None = None
         """Of the threads that wait for room; few connections ever have one."""
-        self._rooms: deque[asyncio.Future[None]] = deque()
-        self._watchers: deque[asyncio.Future[None]] = deque()
+        self._rooms: list[asyncio.Future[None]] = []
+        self._watchers: list[asyncio.Future[None]] = []
         self._blocked = False
         self._is_writing = False
         self._wanted = False
@@ -142,7 +141,7 @@ class Outbox:
         """Wait on the loop until `reached()`, checked after each write, or until the outbox is broken."""
         await self._wait(self._watchers, reached)
 
-    async def _wait(self, line: deque[asyncio.Future[None]], reached: Callable[[], bool]) -> None:
+    async def _wait(self, line: list[asyncio.Future[None]], reached: Callable[[], bool]) -> None:
         while not (reached() or self.is_broken):
             ready: asyncio.Future[None] = self._loop.create_future()
             with self._lock:
@@ -169,7 +168,7 @@ class Outbox:
         queue = self._queue
         try:
             while queue:
-                pieces = list(queue) if len(queue) <= MAX_OUTBOX_PIECES else [queue[i] for i in range(MAX_OUTBOX_PIECES)]
+                pieces = queue[:MAX_OUTBOX_PIECES]
                 written = self._sink.write(pieces)
                 if written == self.size:
                     queue.clear()
@@ -188,14 +187,15 @@ class Outbox:
         """Remove `written` bytes from the queue; False if a part of `pieces` is left."""
         self.size -= written
         queue = self._queue
-        for piece in pieces:
+        for count, piece in enumerate(pieces):
             length = len(piece)
             if written < length:
                 if written:
-                    queue[0] = memoryview(piece)[written:]
+                    queue[count] = memoryview(piece)[written:]
+                del queue[:count]
                 return False
-            queue.popleft()
             written -= length
+        del queue[: len(pieces)]
         return True
 
     def _resume(self) -> None:
@@ -241,8 +241,9 @@ class Outbox:
             self._waiters.notify_all()
 
 
-def _wake(line: deque[asyncio.Future[None]], count: int) -> None:
-    for _ in range(min(count, len(line))):
-        ready = line.popleft()
+def _wake(line: list[asyncio.Future[None]], count: int) -> None:
+    woken = line[:count]
+    del line[:count]
+    for ready in woken:
         if not ready.done():
             ready.set_result(None)

@@ -7,9 +7,8 @@ import logging
 import signal
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -168,6 +167,13 @@ def _too_late(operation: Operation) -> RrextError:
 class Worker:
     """A worker process with the calls that it has not answered. On the loop's thread."""
 
+    __slots__ = (
+        "_asked", "_by_number", "_caller_numbers", "_cancelled", "_connections", "_gaps", "_home", "_host",
+        "_is_told_to_end", "_loop", "_messages", "_overdue", "_questions", "_reads", "_sink", "_waiting", "begun", "calls",
+        "ended", "excess", "expects_end", "gate", "is_over", "is_used", "link", "next_look", "number", "outbox", "ran", "ready",
+        "task",
+    )  # fmt: skip
+
     def __init__(self, number: int, link: WorkerLink, host: Host, home: Home) -> None:
         self.number = number
         self.link = link
@@ -213,24 +219,6 @@ class Worker:
         """The number of a call → that of each question that waits for its caller: a call may ask several times at once."""
         self.begun = BegunEvents()
         self._reads = True
-        self._events_of_calls: dict[str, Callable[[bytes, bytes | None], int]] = {
-            "rrext_progress": self._on_progress,
-            "rrext_chunk": self._on_chunk,
-            "rrext_call": self._on_call_event,
-            **{event: partial(self._on_question, event) for event in QUESTIONS},
-        }
-        """Event → what passes it on, and returns the number of the call."""
-        self._handlers: dict[str, Callable[[bytes, bytes | None], None]] = {
-            "worker_event": self._on_event,
-            "worker_paces": lambda body, tail: self.order("worker_go_on", {}),
-            "worker_ask": lambda body, tail: home.asked(self, body, tail),
-            "worker_ask_cancelled": lambda body, tail: home.ask_cancelled(self, msgspec.json.decode(body)["ask"]),
-            "worker_done": self._on_done,
-            "worker_looked": self._on_looked,
-            "worker_retired": self._on_retired,
-            "worker_ended": self._on_ended,
-            "worker_ready": lambda body, tail: self._is_ready(),
-        }
         link.watch(host.loop, self)
 
     # -- out
@@ -558,9 +546,9 @@ class Worker:
 
     def _take_event(self, name: str, body: bytes, tail: bytes | None, nbytes: int) -> None:
         if (handler := self._handlers.get(name)) is not None:
-            handler(body, tail)
+            handler(self, body, tail)
         elif (pass_on := self._events_of_calls.get(name)) is not None:
-            number = pass_on(body, tail)
+            number = pass_on(self, name, body, tail)
             routed = self.calls.get(number) or self._cancelled.get(number)
             if routed is not None and routed.credit is not None:
                 routed.credit.took(nbytes)
@@ -584,20 +572,20 @@ class Worker:
         self.begun.note(event)
         self._home.publish(event)
 
-    def _on_progress(self, body: bytes, tail: bytes | None) -> int:
+    def _on_progress(self, event: str, body: bytes, tail: bytes | None) -> int:
         about = _decode_about(body)
         if (feed := self._feed_of(about.request)) is not None:
             feed.progress(about.progress, about.total, about.message)
         return about.request
 
-    def _on_call_event(self, body: bytes, tail: bytes | None) -> int:
+    def _on_call_event(self, event: str, body: bytes, tail: bytes | None) -> int:
         given = msgspec.json.decode(body)
         number: int = given.pop("request")
         if (feed := self._feed_of(number)) is not None:
             feed.call_event(given)
         return number
 
-    def _on_chunk(self, body: bytes, tail: bytes | None) -> int:
+    def _on_chunk(self, event: str, body: bytes, tail: bytes | None) -> int:
         about = _decode_about(body)
         if (feed := self._feed_of(about.request)) is not None:
             feed.chunk(about.index, bytes(about.chunk), tail)
@@ -641,6 +629,25 @@ class Worker:
     def _on_ended(self, body: bytes, tail: bytes | None) -> None:
         given = msgspec.json.decode(body)
         self._home.task_ended(self, given["reason"], given["status"])
+
+    _events_of_calls: ClassVar[dict[str, Callable[[Worker, str, bytes, bytes | None], int]]] = {
+        "rrext_progress": _on_progress,
+        "rrext_chunk": _on_chunk,
+        "rrext_call": _on_call_event,
+        **dict.fromkeys(QUESTIONS, _on_question),
+    }
+    """Event → what passes it on, and returns the number of the call."""
+    _handlers: ClassVar[dict[str, Callable[[Worker, bytes, bytes | None], None]]] = {
+        "worker_event": _on_event,
+        "worker_paces": lambda self, body, tail: self.order("worker_go_on", {}),
+        "worker_ask": lambda self, body, tail: self._home.asked(self, body, tail),
+        "worker_ask_cancelled": lambda self, body, tail: self._home.ask_cancelled(self, msgspec.json.decode(body)["ask"]),
+        "worker_done": _on_done,
+        "worker_looked": _on_looked,
+        "worker_retired": _on_retired,
+        "worker_ended": _on_ended,
+        "worker_ready": lambda self, body, tail: self._is_ready(),
+    }
 
     # -- the end
 
