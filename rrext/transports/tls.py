@@ -12,7 +12,7 @@ import select
 import socket
 import ssl
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import RLock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -42,11 +42,8 @@ ACCEPTS_AT_ONCE: Final = 16
 BACKLOG: Final = 1024
 """Connections that the system keeps until they are accepted."""
 
-READ_AT_ONCE: Final = 64 * KIB
-"""Bytes of records that are read in one system call, if no more is expected."""
-
-RECORDS_AT_ONCE: Final = 128 * KIB
-"""Bytes that are encrypted before their records leave, and that are read in one call where a large body is expected."""
+RECORD: Final = 16 * KIB
+"""The most bytes of a record."""
 
 KEEPALIVE: Final = (("TCP_KEEPIDLE", 4), ("TCP_KEEPINTVL", 3), ("TCP_KEEPCNT", 2))
 """Seconds until an idle connection is probed, between two probes, and the probes after which it is lost: ten seconds in all.
@@ -93,69 +90,50 @@ def context_of(own: Identity, client: str | None) -> ssl.SSLContext:
 class TlsEnd:
     """A connection with TLS over a socket. Nothing waits; one thread may read while another one writes.
 
-    All records that have arrived are read in one system call, and all that are written leave in one.
+    Records are read and written straight through the socket: an idle connection has no buffers.
     """
 
-    __slots__ = ("_encrypted", "_incoming", "_lock", "_outgoing", "_socket", "_tls", "_unsent", "fileno")
+    __slots__ = ("_lock", "_tls", "_unsent", "fileno", "in_records")
 
     def __init__(self, end: socket.socket, context: ssl.SSLContext, *, listens: bool) -> None:
-        """Over a connected socket, which it closes. `shake` is the next step."""
+        """Over a connected socket, which it takes over. `shake` is the next step."""
         end.setblocking(False)
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in KEEPALIVE:
             end.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-        self._socket = end
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=listens)
+        self._tls = context.wrap_socket(end, server_side=listens, do_handshake_on_connect=False)
         self._lock = RLock()  # a finalizer may write while its thread reads
-        self._unsent = memoryview(b"")
-        """Records that the system has not taken."""
-        self._encrypted = 0
-        """The bytes in them, which are not reported as written until the system has all."""
-        self.fileno = end.fileno()
+        self._unsent: bytes | memoryview = b""
+        """The record that the system has not taken."""
+        self.in_records = 0
+        """Bytes that were given to `write`, and are not reported as written, though a part of them may have left."""
+        self.fileno = self._tls.fileno()
 
     def shake(self, certificate: str) -> bool:
         """Go on with the handshake; whether it is whole, with the end that has this certificate. Raises `OSError`."""
         try:
-            if data := self._socket.recv(READ_AT_ONCE):
-                self._incoming.write(data)
-            else:
-                raise ConnectionResetError("it was closed")
-        except BlockingIOError:
-            pass
-        try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
             return False
-        finally:
-            self._flush()
         if self._tls.getpeercert(binary_form=True) != ssl.PEM_cert_to_DER_cert(certificate):
             raise ConnectionRefusedError("it has another certificate")
         return True
 
     def receive(self, buffer: memoryview) -> int:
         """Read what has arrived; 0 at the end or after the loss of the peer. Raises `BlockingIOError` if nothing has."""
-        tls, incoming, size, count = self._tls, self._incoming, len(buffer), 0
+        read: Any = self._tls.read  # into a buffer, it returns a number
+        size, count = len(buffer), 0
         with self._lock:
             try:
-                if not incoming.pending and not tls.pending():
-                    data = self._socket.recv(READ_AT_ONCE if size <= READ_AT_ONCE else min(size, RECORDS_AT_ONCE))
-                    if not data:
-                        return 0
-                    incoming.write(data)
-                read: Any = tls.read  # into a buffer, it returns a number
-                count = read(size, buffer)
-                while count < size and (incoming.pending or tls.pending()):
-                    more: int = read(size - count, buffer[count:])
-                    if not more:
-                        break
+                while count < size:
+                    more = read(size - count, buffer[count:] if count else buffer)
                     count += more
-            except ssl.SSLWantReadError:  # a part of a record
+                    if not more or count < RECORD:  # whether there is more, the descriptor tells
+                        break
+            except ssl.SSLWantReadError:
                 if not count:
                     raise BlockingIOError from None
-            except BlockingIOError:
-                raise
             except OSError:
                 pass  # what came before is told first
         return count
@@ -164,64 +142,27 @@ class TlsEnd:
     def has_pending(self) -> bool:
         """Whether bytes wait here that no `select` tells of."""
         with self._lock:
-            return self._incoming.pending > 0 or self._tls.pending() > 0
+            return self._tls.pending() > 0
 
     @property
     def has_input(self) -> bool:
         """Whether bytes wait to be read, or their end."""
         return self.has_pending or waits_to_be_read(self.fileno)
 
-    @property
-    def in_records(self) -> int:
-        """Bytes that were given to `write`, and are not reported as written, though a part of them may have left."""
-        return self._encrypted
-
     def write(self, pieces: Sequence[bytes | memoryview]) -> int:
         """Write as much as fits; the next call begins with what was not written. Raises `OSError` when the peer is gone."""
         written = 0
         with self._lock:
-            if self._unsent:
-                if not self._flush():
-                    return 0
-                written, self._encrypted = self._encrypted, 0
-            size = sum(map(len, pieces))
-            while written < size and not self._unsent:
-                self._encrypted = self._encrypt(pieces, written)
-                if self._flush():
-                    written += self._encrypted
-                    self._encrypted = 0
+            for record in _records(pieces, self._unsent):
+                self.in_records = written + len(record)
+                try:
+                    self._tls.send(record)
+                except ssl.SSLWantWriteError:
+                    self._unsent, self.in_records = record, len(record)
+                    return written
+                written += len(record)
+            self._unsent, self.in_records = b"", 0
         return written
-
-    def _encrypt(self, pieces: Sequence[bytes | memoryview], skipped: int) -> int:
-        """Make records of the next bytes behind the skipped ones, and return how many they are."""
-        rest: list[bytes | memoryview] = []
-        size = 0
-        for piece in pieces:
-            if skipped >= len(piece):
-                skipped -= len(piece)
-                continue
-            rest.append(memoryview(piece)[skipped : skipped + RECORDS_AT_ONCE - size] if skipped or size else piece)
-            skipped = 0
-            size += len(rest[-1])
-            if size >= RECORDS_AT_ONCE:
-                break
-        view = memoryview(rest[0] if len(rest) == 1 else b"".join(rest))[:RECORDS_AT_ONCE]
-        size, written = len(view), 0
-        while written < size:
-            written += self._tls.write(view[written:])
-        return size
-
-    def _flush(self) -> bool:
-        """Give the system records; False if it has not taken all."""
-        if self._outgoing.pending:
-            records = self._outgoing.read()
-            self._unsent = memoryview(bytes(self._unsent) + records if self._unsent else records)
-        try:
-            while self._unsent:
-                self._unsent = self._unsent[self._socket.send(self._unsent) :]
-        except BlockingIOError:
-            return False
-        return True
 
     def write_all(self, data: bytes) -> None:
         """Write it, and wait for room. Raises `OSError`."""
@@ -272,7 +213,7 @@ class TlsEnd:
         """Whether what was sent is not acknowledged for long: the network is gone. A peer that reads nothing acknowledges
         too, so it is not silent."""
         try:
-            told = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+            told = self._tls.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
         except OSError:
             return False
         unacknowledged, milliseconds = _TCP_INFO.unpack(told)
@@ -281,7 +222,34 @@ class TlsEnd:
     def close(self) -> None:
         """Close it."""
         with self._lock:
-            self._socket.close()
+            self._tls.close()
+
+
+def _records(pieces: Sequence[bytes | memoryview], unsent: bytes | memoryview) -> Iterator[bytes | memoryview]:
+    """The bytes of some pieces as they fit into records. They begin with those that the system did not take, which have to be
+    given to it again."""
+    if unsent:
+        yield unsent
+    skipped = len(unsent)
+    held: list[memoryview] = []
+    room = RECORD
+    for piece in pieces:
+        rest = memoryview(piece)[skipped:]
+        skipped = max(0, skipped - len(piece))
+        while rest:
+            held.append(rest[:room])
+            rest = rest[room:]
+            room -= len(held[-1])
+            if not room:
+                yield _joined(held)
+                held.clear()
+                room = RECORD
+    if held:
+        yield _joined(held)
+
+
+def _joined(parts: Sequence[memoryview]) -> bytes | memoryview:
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 class TlsSink(DescriptorSink):

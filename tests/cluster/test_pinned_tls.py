@@ -16,7 +16,7 @@ from itertools import count
 import pytest
 
 from rrext.cluster.certificates import new_identity
-from rrext.transports.tls import STRANGERS, Identity, TlsEnd, accept, connect, context_of, listen
+from rrext.transports.tls import RECORD, STRANGERS, Identity, TlsEnd, accept, connect, context_of, listen
 
 SERVER, WORKER, STRANGER = (new_identity(name) for name in ("server", "worker", "stranger"))
 
@@ -236,6 +236,16 @@ def test_what_has_no_room_is_not_reported_as_written_and_may_have_left() -> None
         assert ours.in_records
         rest = theirs.read_exactly(written)
         assert rest == bytes(written)
+        ours.close()
+
+
+def test_all_that_a_failed_write_has_given_to_the_system_may_have_left() -> None:
+    with listening() as end:
+        ours, theirs = both(end)
+        theirs.close()
+        with pytest.raises(OSError):
+            ours.write([bytes(8 * RECORD + 10)])
+        assert ours.in_records >= 2 * RECORD
         ours.close()
 
 
