@@ -597,10 +597,10 @@ def load_connections(path: str, variables: Mapping[str, str] | None = None) -> C
         raise ConnectionInvalid(str(error)) from None
     except (ValueError, RecursionError) as error:  # of a number that is too long it is no `TOMLDecodeError`
         raise ConnectionInvalid(f"{path}: {error}") from None
-    return Connections.of(tables, variables, folder=os.path.dirname(os.path.abspath(path)), lines=_lines(text))
+    return Connections.of(tables, variables, folder=os.path.dirname(os.path.abspath(path)), lines=lines_of(text))
 
 
-def _lines(text: str) -> dict[str, int]:
+def lines_of(text: str) -> dict[str, int]:
     """JSON pointer → number of the line where a table or key stands. The parser does not say; this finds nearly all."""
     found: dict[str, int] = {}
     table = ""

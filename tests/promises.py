@@ -398,5 +398,11 @@ PROMISES: dict[str, str] = {
     "knowledge:tables": (
         "Documents are asked as typed tables in which no value changes, by statements that reach nothing else and end in time"
     ),
+    "project:untrusted:runs-nothing": (
+        "A project file that was found, and not named, runs, starts and opens nothing until `rrext trust`, and after a change"
+    ),
+    "project:own-file": "A project file is used only if its user owns it and its folder, and nobody else can write them",
+    "project:no-secrets": "A secret in a project file is a problem, which names its setting and has nothing of its value",
+    "init:templates": "Each template of `rrext init` runs at once, offline, by the lines that the command prints",
     "completion:runs-nothing": "A key that completes runs no code of a pipeline or of its nodes",
 }

@@ -11,10 +11,10 @@ import argparse
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rrext.cli.exit_codes import EXIT_FAILED, EXIT_UNREAD, EXIT_USAGE
 from rrext.cli.output import is_unread, let_messages_fail
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "init": "write a first pipeline, which runs at once",
+    "new": "write the package of a node of your own",
     "tools": "list the tools of a pipeline",
     "tool": "call one tool of a pipeline",
     "sql": "ask a database of a pipeline, or sit at its prompt",
@@ -39,12 +40,10 @@ COMMANDS = {
     "test": "run the cases that stand beside pipelines",
     "show": "draw a pipeline, in the terminal, as SVG or as Mermaid",
     "trace": "draw the calls that --trace wrote to a file",
+    "trust": "let the settings of a project count that can run code",
     "nodes": "list the nodes that pipelines may use",
     "schema": "print the JSON Schema of pipeline files",
     "serve": "answer framed requests on stdin until it ends",
-    "ps": "list the pipelines of a running server",
-    "logs": "tell what happens in a running server",
-    "stop": "unload a pipeline of a running server",
     "cluster": "look at a cluster: its nodes, and what is wrong there",
     "mcp": "offer the tools of pipelines to an agent host (Model Context Protocol)",
     "lsp": "serve an editor: problems, completion, fixes and runs of .pipe files",
@@ -52,11 +51,14 @@ COMMANDS = {
     "help": "show the help of a command",
 }
 
-MODULES = {"schema": "nodes", "help": "completion", "ps": "running", "logs": "running", "stop": "running"}
+MODULES = {"schema": "nodes", "help": "completion"}
 """The module of `rrext.cli.commands` with a command; others have a module of their own name."""
 
 AT_SERVERS = frozenset(("tools", "tool", "send", "chat"))
 """Commands that can use a server in place of a file; `--at` changes their options."""
+
+OF_NO_PROJECT = frozenset(("init", "new", "trust", "trace", "completion", "help"))
+"""Commands that read no project."""
 
 EXAMPLES = """examples:
   rrext init pipeline.pipe
@@ -148,11 +150,13 @@ def _run(words: list[str]) -> int:
     if wrong is not None:
         print(f"rrext: {wrong}", file=sys.stderr)
         return EXIT_USAGE
-    parser = make_parser(words)
     try:
-        args = parser.parse_args(words)
+        args = _parse(words)
     except SystemExit as end:  # argparse has printed the message
         return end.code if isinstance(end.code, int) else EXIT_USAGE
+    except RrextError as error:
+        print(f"rrext: {error.message}", file=sys.stderr)
+        return EXIT_USAGE
     if sys.stdout is None and args.command in PRINTERS:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     try:
@@ -160,6 +164,19 @@ def _run(words: list[str]) -> int:
     except RrextError as error:
         print(f"rrext: {error.message}", file=sys.stderr)
         return EXIT_USAGE
+
+
+def _parse(words: list[str]) -> argparse.Namespace:
+    if not words or words[0] not in COMMANDS.keys() - OF_NO_PROJECT or _uses_server(words):
+        return make_parser(words).parse_args(words)
+    from rrext.cli.projects import parse
+
+    return parse(words, lambda defaults: make_parser(words, defaults))
+
+
+def _uses_server(words: Sequence[str]) -> bool:
+    """Whether a command uses a server that runs."""
+    return words[0] in AT_SERVERS and any(word == "--at" or word.startswith("--at=") for word in words)
 
 
 def _unknown_command(words: list[str]) -> str | None:
@@ -173,8 +190,8 @@ def _unknown_command(words: list[str]) -> str | None:
     return f"there is no command {words[0]}. {meant}"
 
 
-def make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser of the command that the words begin with, or else of all commands."""
+def make_parser(words: Sequence[str], defaults: Mapping[str, Any] | None = None) -> argparse.ArgumentParser:
+    """The parser of the command that the words begin with, with other defaults, or else of all commands."""
     parser = Parser(
         prog="rrext",
         description="Tools of RocketRide pipelines, called directly.",
@@ -186,7 +203,10 @@ def make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     for name in [words[0]] if words and words[0] in COMMANDS else COMMANDS:
         command = commands.add_parser(name, formatter_class=parser.formatter_class, help=COMMANDS[name])
         if words and words[0] not in LISTS:
+            if defaults and "file" in defaults:  # no argument is needed then
+                command.set_defaults(file=defaults["file"])
             add_arguments(command, name, words)
+            command.set_defaults(**defaults or {})
     return parser
 
 
@@ -197,6 +217,6 @@ def add_arguments(parser: argparse.ArgumentParser, name: str, words: Sequence[st
     parser.description, parser.epilog = command.description, command.epilog
     parser.set_defaults(run=command.run)
     if name in AT_SERVERS:
-        command.add_arguments(parser, at=any(word == "--at" or word.startswith("--at=") for word in words))
+        command.add_arguments(parser, at=_uses_server(words))
     else:
         command.add_arguments(parser)

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from rrext.pipefile.environment import Environment
 
 
+NO_PIPELINE: Final = "name a pipeline, or a default one in rrext.toml"
+"""What a command says that has no pipeline to work with."""
+
+
 class Command(NamedTuple):
     """A command as its module describes it; the module has it under its name in capitals, as `TOOL`."""
 
@@ -30,9 +34,12 @@ class Command(NamedTuple):
 KEY: Final = "ROCKETRIDE_APIKEY"
 """The variable with the one key of a server, and that of a client."""
 
+OF_PORT: Final = ("keys", "trust_clients", "allow_origin", "behind_proxy", "tls_cert", "tls_key", "metrics_key_file")
+"""The arguments of `rrext serve` that only a port of `--ws` needs."""
+
 
 def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--nodes`, `--env`, `--connections`, `--root` and `--python-package`."""
+    """Add `--nodes`, `--env`, `--connections`, `--root` and `--python-package`, and `--project`, which gives the first four."""
     add_nodes_option(parser)
     parser.add_argument(
         "--env", action="append", default=[], metavar="NAME", help="let ${NAME} be read, beside ROCKETRIDE_* (repeatable)"
@@ -74,10 +81,18 @@ def add_source_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", metavar="ID", help="the source at which objects enter, if the pipeline has several")
 
 
+def add_file(parser: argparse.ArgumentParser) -> None:
+    """Add FILE.pipe, unless a project gives it (`rrext.cli.projects`)."""
+    if parser.get_default("file") is None:
+        parser.add_argument(
+            "file", metavar="FILE.pipe", help="the pipeline; in a project with a default one, it may be left out"
+        )
+
+
 def add_source(parser: argparse.ArgumentParser, *, at: bool) -> None:
     """Add the arguments that name the pipeline: FILE.pipe and node options, or a server's address and a token."""
     if not at:
-        parser.add_argument("file", metavar="FILE.pipe", help="the pipeline")
+        add_file(parser)
         parser.set_defaults(token=None)
         add_partial_option(parser)
     parser.add_argument(
@@ -92,10 +107,20 @@ def add_source(parser: argparse.ArgumentParser, *, at: bool) -> None:
 
 
 def add_nodes_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--nodes` alone, for a command that reads no pipeline."""
+    """Add `--nodes`, and the project that may name some, for a command that reads no pipeline."""
     parser.add_argument(
         "--nodes", action="append", default=[], metavar="FILE.py|MODULE", help="load nodes of your own from there (repeatable)"
     )
+    add_project_options(parser)
+
+
+def add_project_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--project` and `--no-project`."""
+    project = parser.add_mutually_exclusive_group()
+    project.add_argument(
+        "--project", metavar="FILE.toml", help="the settings of a project, trusted as it is (else: rrext.toml)"
+    )
+    project.add_argument("--no-project", action="store_true", help="use no rrext.toml that is found")
 
 
 def add_wait_option(parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,10 @@ from rrext.transports.process import ChildProcess
 from rrext.transports.unix import connect, socket_path
 
 PASSED_ON = frozenset(
-    {"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "PYTHONPATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"}
+    {
+        *("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "PYTHONPATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"),
+        "XDG_CONFIG_HOME",
+    }
 )
 """Variables that a program needs to find its files and its language, and `PYTHONPATH`, so that it finds our modules."""
 PREFIXES = ("LC_", "ROCKETRIDE_")
@@ -30,7 +33,8 @@ def server_env(
 ) -> dict[str, str]:
     """The environment of a spawned server: an allow-list of ours, all `ROCKETRIDE_*`, those of `names`, and `extra`.
 
-    Passed on are HOME, LANG, LANGUAGE, LC_*, LOGNAME, PATH, PYTHONPATH, SHELL, TERM, TMPDIR, TZ, USER and VIRTUAL_ENV.
+    Passed on are HOME, LANG, LANGUAGE, LC_*, LOGNAME, PATH, PYTHONPATH, SHELL, TERM, TMPDIR, TZ, USER, VIRTUAL_ENV and
+    XDG_CONFIG_HOME.
     Keys and passwords that happen to be in our environment are not, unless `names` has them.
     """
     ours = os.environ if base is None else base

@@ -55,7 +55,6 @@ class WorkerProcess:
     """A started process."""
 
     is_here = True
-    node_number = ""
 
     def __init__(self, settings: WorkerSettings, starter: WorkerStarter) -> None:
         """Start it. Raises `OSError`. In a thread: a start takes milliseconds."""

@@ -34,7 +34,7 @@ def offered(*words: str) -> tuple[str, list[str]]:
         (("nonsense", ""), ("words", [])),
         (("check", "--f"), ("words", ["--fix"])),
         (("check", "--fix", "--f"), ("words", [])),
-        (("tools", "--nodes", "a.py", "--no"), ("words", ["--node", "--nodes"])),
+        (("tools", "--nodes", "a.py", "--no"), ("words", ["--node", "--nodes", "--no-project"])),
         (("check", ""), ("pipes", [])),
         (("check", "a.pipe", ""), ("pipes", [])),
         (("tools", "a.pipe", ""), ("words", [])),

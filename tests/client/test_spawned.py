@@ -77,6 +77,7 @@ async def test_the_server_sees_an_allow_list_of_the_environment(monkeypatch: pyt
         "TZ",
         "USER",
         "VIRTUAL_ENV",
+        "XDG_CONFIG_HOME",
     }
     assert {name for name in seen if not name.startswith(("LC_", "ROCKETRIDE_"))} - allowed == {"EXTRA"}
 

@@ -15,7 +15,21 @@ from rrext.errors import InvalidPipeline
 pytestmark = pytest.mark.promise("spawn:env-allow-list")
 
 ROOT = {"PYTHONPATH": str(HERE.parents[1])}
-ALLOWED = {"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "PYTHONPATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"}
+ALLOWED = {
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "LOGNAME",
+    "PATH",
+    "PYTHONPATH",
+    "SHELL",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "VIRTUAL_ENV",
+    "XDG_CONFIG_HOME",
+}
 FROM_PYTHON_ITSELF = {"LC_CTYPE"}
 
 

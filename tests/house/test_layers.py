@@ -33,6 +33,7 @@ ROOMS: dict[str, set[str]] = {
     "tools": GROUND,
     "connections": GROUND,
     "http": GROUND,
+    "project": GROUND | {"connections"},
     "providers": GROUND | {"tools", "connections", "http", "transports"},
     "nodes": GROUND | {"files", "tools", "connections", "http", "providers"},
     "references": GROUND | {"tools"},

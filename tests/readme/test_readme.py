@@ -1,4 +1,4 @@
-"""README and the page about data say nothing that does not work: their Python blocks and shell lines are run as they stand."""
+"""README and its pages say nothing that does not work: their Python blocks and shell lines are run as they stand."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DATA = (ROOT / "rrext" / "nodes" / "DATA.md").read_text(encoding="utf-8")
+PROJECT = (ROOT / "rrext" / "PROJECT.md").read_text(encoding="utf-8")
 KNOWLEDGE = (ROOT / "rrext" / "nodes" / "KNOWLEDGE.md").read_text(encoding="utf-8")
 MAX_LINES = 250
 
@@ -49,7 +50,11 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(command: list[str] | str, *, cwd: Path, shell: bool = False) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "XDG_CONFIG_HOME": str(cwd / "configuration"),
+    }
     return subprocess.run(
         command, shell=shell, cwd=cwd, env=environment, capture_output=True, text=True, timeout=50, check=False
     )
@@ -88,13 +93,27 @@ def test_a_shell_line_gives_a_result(number: int, here: Path, before: set[str]) 
     assert says.strip()
 
 
+def test_the_lines_of_the_page_about_projects_run_one_after_another(tmp_path: Path) -> None:
+    said = ""
+    for _, block in blocks(PROJECT, "console"):
+        for line in block.splitlines():
+            done = run(line.removeprefix("$ "), cwd=tmp_path, shell=True)
+            assert done.returncode == 0, (line, done.stderr)
+            said += done.stdout
+    assert '[{"id":1,"status":"open","total":12.5}]\n{"id":2,' in said
+    assert f"{tmp_path}/shop/rrext.toml\n" in said
+    ((_, shown),) = blocks(PROJECT, "toml")
+    (tmp_path / "shop" / "rrext.toml").write_text(shown)
+    done = run(["rrext", "trust", "shop", "--yes"], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("\n  ") == 7
+
+
 def test_a_server_that_stays_answers_each_command_and_ends(here: Path) -> None:
     (script,) = (block for _, block in blocks(README, "sh") if "--listen" in block)
     done = run(script, cwd=here, shell=True)
     assert done.returncode == 0, done.stderr
-    first, second, _, row = done.stdout.splitlines()
-    assert [json.loads(line)["path"] for line in (first, second)] == ["welcome.txt", "notes"]
-    assert row.split()[:2] == ["filesystem", "Running"]
+    assert [json.loads(line)["path"] for line in done.stdout.splitlines()] == ["welcome.txt", "notes"]
     assert not (here / "library.sock").exists()
 
 
@@ -168,6 +187,7 @@ def test_the_readme_is_read_in_one_sitting() -> None:
         "README.md",
         "rrext/nodes/DATA.md",
         "rrext/nodes/AGENTS.md",
+        "rrext/PROJECT.md",
         "rrext/faces/lsp/EDITORS.md",
         "rrext/faces/ws/OPERATING.md",
         "rrext/tasks/CLUSTER.md",

@@ -73,7 +73,11 @@ def run(args: argparse.Namespace) -> int:
         from rrext.faces.lsp.stdio import LspServing
 
         given = Options(
-            nodes=tuple(map(_absolute, args.nodes)), env=tuple(args.env), root=root_from(args), connections=connections
+            nodes=tuple(map(_absolute, args.nodes)),
+            env=tuple(args.env),
+            root=root_from(args),
+            connections=connections,
+            project=args.project is None and not args.no_project,
         )
         serving = LspServing(stdio, language_server(given), parent=parent, last_words=lambda: write_last_words(writers))
         gc.freeze()  # loaded objects stay: collections can skip them

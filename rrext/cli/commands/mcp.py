@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rrext.cli.commands.serve import Face, add_proxy_option, add_serving_options, allowed_tools, origin, stem_of
 from rrext.cli.commands.serve import run as serve
 from rrext.cli.exit_codes import EXIT_USAGE
-from rrext.cli.options import Command, connections_from
+from rrext.cli.options import NO_PIPELINE, Command, connections_from
 from rrext.cli.terminal import print_listening
 from rrext.columns import printable
 from rrext.engine.interface.call import Caller
@@ -42,13 +42,13 @@ The host starts the command, and ends it by closing its stdin. --print-config pr
 with --http those of a host that takes a URL, and the command runs by itself.
 """
 HOSTS: Final = ("vscode", "claude", "cursor", "zed", "codex")
-PATHS: Final = frozenset(("--root", "--nodes", "--connections", "--log-file", "--tokens"))
+PATHS: Final = frozenset(("--root", "--nodes", "--project", "--connections", "--log-file", "--tokens"))
 """Options whose values are paths, or may be: a host starts the command in a folder of its own."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_serving_options(parser, files="+")
+    add_serving_options(parser)
     parser.add_argument("--user", metavar="ID", help="the user whose tools are offered, where pipelines tell users apart")
     parser.add_argument("--space", metavar="ID", help="the same for the space")
     parser.add_argument(
@@ -151,6 +151,8 @@ def http_clients(args: argparse.Namespace, environment: Environment) -> Listener
 
 def run(args: argparse.Namespace) -> int:
     """Serve, or print the settings for a host."""
+    if not args.files:
+        raise UsageError(NO_PIPELINE)
     if args.print_config is None:
         args.face = Face(connect, partial(begin, args), partial(as_one, args), http_clients)
         return serve(args)
@@ -163,7 +165,11 @@ def run(args: argparse.Namespace) -> int:
     if args.listen is None:
         if names:
             print(f"rrext: put in the values of {names}: hosts do not pass on the variables of a shell", file=sys.stderr)
-        print(settings_for(args.print_config, name, [*_program(), *elsewhere(sys.argv[1:])], variables))
+        words = elsewhere(sys.argv[1:])
+        default = [
+            os.path.abspath(path) for path in args.files if getattr(args, "is_default", False)
+        ]  # beside its project, in every folder
+        print(settings_for(args.print_config, name, [*_program(), *words, *default], variables))
     else:
         from rrext.faces.http.address import Address
         from rrext.faces.mcp.protocol import PATH

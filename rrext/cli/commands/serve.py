@@ -22,6 +22,7 @@ from rrext.cli import PARENT
 from rrext.cli.exit_codes import EXIT_FAILED, EXIT_USAGE
 from rrext.cli.options import (
     KEY,
+    OF_PORT,
     Command,
     add_partial_option,
     add_pipeline_options,
@@ -152,9 +153,9 @@ class Face(NamedTuple):
     listen: Callable[[argparse.Namespace, Environment], Listener] | None = None
 
 
-def add_serving_options(parser: argparse.ArgumentParser, *, files: str = "*") -> None:
-    """Add the files, as many as `files` says, and the options of a process that serves them."""
-    parser.add_argument("files", nargs=files, metavar="FILE.pipe", help="a pipeline to load; its token is the file's stem")
+def add_serving_options(parser: argparse.ArgumentParser) -> None:
+    """Add the files, and the options of a process that serves them."""
+    parser.add_argument("files", nargs="*", metavar="FILE.pipe", help="a pipeline to load; its token is the file's stem")
     let_words_follow_options(parser, "files")
     add_pipeline_options(parser)
     add_wait_option(parser)
@@ -561,7 +562,7 @@ def check_options(args: argparse.Namespace) -> None:
         if args.cluster is None and getattr(args, name):
             raise UsageError(f"--{name.replace('_', '-')} needs --cluster")
     if args.ws is None:
-        for name in ("keys", "trust_clients", "allow_origin", "behind_proxy", "tls_cert", "tls_key", "metrics_key_file"):
+        for name in OF_PORT:
             if getattr(args, name):
                 raise UsageError(f"--{name.replace('_', '-')} needs --ws")
     elif args.listen is not None:

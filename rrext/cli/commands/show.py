@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from rrext.cli.exit_codes import EXIT_FAILED, EXIT_USAGE
-from rrext.cli.options import Command, add_pipeline_options, catalog_from, environment_from, whole_number
+from rrext.cli.options import Command, add_file, add_pipeline_options, catalog_from, environment_from, whole_number
 from rrext.cli.output import Results, is_unread
 from rrext.cli.pipeline_problems import print_found, print_no_pipeline, read_file, summary
 from rrext.cli.terminal import terminal_width
@@ -34,7 +34,7 @@ picture cannot be drawn or written.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("file", metavar="FILE.pipe", help="a pipeline; - reads standard input")
+    add_file(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--svg", action="store_true", help="as an image for documents and browsers")
     form.add_argument("--mermaid", action="store_true", help="as a Mermaid flowchart")

@@ -16,6 +16,7 @@ from rrext.cli.local import LocalPipeline, run_locally
 from rrext.cli.options import (
     Command,
     add_caller_options,
+    add_file,
     add_partial_option,
     add_pipeline_options,
     add_wait_option,
@@ -67,7 +68,7 @@ ACTIONS: Final = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("action", choices=tuple(ACTIONS), metavar="ACTION", help=", ".join(ACTIONS))
-    parser.add_argument("file", metavar="FILE.pipe", help="the pipeline")
+    add_file(parser)
     parser.add_argument("words", nargs="*", metavar="SPACE|USER", help="the space, and for add and remove its users")
     let_words_follow_options(parser, "words")
     parser.add_argument("--node", metavar="ID", help="the node `knowledge`; needed if the pipeline has several")

@@ -23,6 +23,7 @@ from rrext.cli.keyboard import Keyboard, history, why_no_prompt
 from rrext.cli.local import LocalPipeline, run_locally
 from rrext.cli.options import (
     Command,
+    add_file,
     add_partial_option,
     add_pipeline_options,
     add_wait_option,
@@ -63,7 +64,7 @@ statement is wrong. 130: cancelled by Ctrl-C.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("file", metavar="FILE.pipe", help="the pipeline")
+    add_file(parser)
     parser.add_argument("sql", metavar="SQL", nargs="?", help="the statements; else those of -f, of stdin or of the prompt")
     parser.add_argument("-f", dest="sql_file", metavar="FILE.sql", help="a file of statements, or - for stdin")
     parser.add_argument("--node", metavar="ID", help="the database that is asked, where the pipeline has several")

@@ -6,7 +6,8 @@ import argparse
 import os
 from typing import Final
 
-from rrext.cli.options import Command, add_pipeline_options, let_words_follow_options, whole_number
+from rrext.cli.options import NO_PIPELINE, Command, add_pipeline_options, let_words_follow_options, whole_number
+from rrext.errors import UsageError
 
 DESCRIPTION = "Run the cases of pipelines: NAME.cases.json beside NAME.pipe."
 EXAMPLE = """examples:
@@ -38,7 +39,7 @@ JOBS: Final = min(4, os.cpu_count() or 1)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("files", nargs="+", metavar="FILE.pipe", help="a pipeline, or its file of cases")
+    parser.add_argument("files", nargs="*", metavar="FILE.pipe", help="a pipeline, or its file of cases")
     parser.add_argument("-k", dest="words", metavar="WORDS", help="run the cases whose names hold these words alone")
     parser.add_argument("--update", action="store_true", help="write the results of failed cases as what they expect")
     parser.add_argument("--junit", metavar="FILE.xml", help="write the outcomes as JUnit XML too")
@@ -49,6 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the cases, and tell how they went."""
+    if not args.files:
+        raise UsageError(NO_PIPELINE)
     from rrext.cli.commands.test_run import run_cases  # with the engine, which `--help` does not need
 
     return run_cases(args)

@@ -13,10 +13,11 @@ import msgspec
 from pygls.uris import to_fs_path
 
 from rrext.editor.analysis import AnalysisSettings
-from rrext.errors import RrextError, near_matches
+from rrext.errors import RrextError, UsageError, near_matches
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import load_nodes
 from rrext.pipefile.environment import Environment
+from rrext.project import find_project
 from rrext.references import KnownConnection
 
 ONLY_THERE = (
@@ -30,7 +31,8 @@ class Options(msgspec.Struct, frozen=True, rename="camel"):
     line.
 
     `nodes`: files and modules with nodes of the user. `env`: names that `${NAME}` may read besides `ROCKETRIDE_*`. `root`: the
-    folder that paths of nodes may not leave. `connections`: the file of connections for runs.
+    folder that paths of nodes may not leave. `connections`: the file of connections for runs. `project`: whether a project file
+    of the first workspace folder gives those of them that are not given, after `rrext trust`.
     """
 
     trusted: bool = False
@@ -38,6 +40,7 @@ class Options(msgspec.Struct, frozen=True, rename="camel"):
     env: tuple[str, ...] = ()
     root: str | None = None
     connections: str | None = None
+    project: bool = True
 
 
 def options_from(params: Any, given: Options) -> tuple[Options, list[str]]:
@@ -47,14 +50,13 @@ def options_from(params: Any, given: Options) -> tuple[Options, list[str]]:
     because an editor's working directory is arbitrary; `~` is the home folder.
     """
     sent = _member(params, "initializationOptions")
-    if sent is None:
-        return given, []
-    if not isinstance(sent, dict):
-        return given, ["initializationOptions must be an object"]
+    complaints: list[str] = []
+    if sent is not None and not isinstance(sent, dict):
+        complaints.append("initializationOptions must be an object")
+        sent = None
     known = {field.encode_name: field.name for field in msgspec.structs.fields(Options)}
     taken: dict[str, Any] = {}
-    complaints: list[str] = []
-    for key, value in cast("dict[str, Any]", sent).items():
+    for key, value in cast("dict[str, Any]", sent or {}).items():
         if key not in known:
             if near_matches(key, tuple(known)):  # other keys belong to other servers: some editors send all keys to all servers
                 complaints.append(f'initializationOptions has no "{key}"; there are {", ".join(known)}')
@@ -69,7 +71,23 @@ def options_from(params: Any, given: Options) -> tuple[Options, list[str]]:
             taken[name] = _path(taken[name], folder)
     if "nodes" in taken:
         taken["nodes"] = tuple(_path(name, folder) if _is_file(name) else name for name in taken["nodes"])
-    return msgspec.structs.replace(given, **taken), complaints
+    options, complaint = _with_project(msgspec.structs.replace(given, **taken), folder)
+    return options, [*complaints, *complaint]
+
+
+def _with_project(options: Options, folder: str | None) -> tuple[Options, list[str]]:
+    """The options, with settings of the folder's project in the place of those that are not given, and complaints."""
+    if not options.project or folder is None:
+        return options, []
+    try:
+        project = find_project(folder)
+    except UsageError as error:
+        return options, [error.message]
+    if project is None:
+        return options, []
+    given = project.allowed
+    found = {name: getattr(options, name) or getattr(given, name) for name in ("nodes", "env", "root", "connections")}
+    return msgspec.structs.replace(options, **found), [] if project.notice is None else [project.notice]
 
 
 def withdrawn(params: Any, options: Options) -> tuple[Options, list[str]]:

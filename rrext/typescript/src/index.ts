@@ -8,7 +8,7 @@ export { RrextError, type Body, type CallOptions, type ErrorCode };
 const LIMITS = { maxInflight: 4096, maxFrame: 16 * 1024 * 1024, drain: 10 }; // of a server that tells none
 const ENVELOPE = 64 * 1024; // room in a frame for everything beside a write's data
 const ROWS = 25_000; // read at most where a node refuses `execute`
-const PASSED_ON = /^(HOME|LANG|LANGUAGE|LOGNAME|PATH|PYTHONPATH|SHELL|TERM|TMPDIR|TZ|USER|VIRTUAL_ENV|(LC|ROCKETRIDE)_.*)$/;
+const PASSED_ON = /^(HOME|LANG|LANGUAGE|LOGNAME|PATH|PYTHONPATH|SHELL|TERM|TMPDIR|TZ|USER|VIRTUAL_ENV|XDG_CONFIG_HOME|(LC|ROCKETRIDE)_.*)$/;
 
 /** Whose calls these are: the user, the space, and what servers outside are given. */
 export type Context = { userId?: string; spaceId?: string; authorization?: string };

@@ -101,15 +101,20 @@ class Desk:
 
 @asynccontextmanager
 async def desk(
-    folder: Path, text: str | None = None, *, capabilities: dict[str, Any] | None = None, **options: Any
+    folder: Path,
+    text: str | None = None,
+    *,
+    capabilities: dict[str, Any] | None = None,
+    root: str | None = None,
+    **options: Any,
 ) -> AsyncIterator[Desk]:
-    """A trusted editor with a document open, unless the options say otherwise."""
+    """A trusted editor with a document open, unless the options say otherwise. `root` is the URI of its workspace."""
     editor = Editor()
     editor.answers["window/showDocument"] = lambda _: {"success": True}
     found = Desk(editor, folder)
     try:
         given = {"trusted": True, "nodes": [str(NODES)], **options}
-        await editor.start(given, EVERYTHING if capabilities is None else capabilities)
+        await editor.start(given, EVERYTHING if capabilities is None else capabilities, root=root)
         editor.open(pipeline() if text is None else text, found.uri)
         yield found
     finally:

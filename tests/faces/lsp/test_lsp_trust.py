@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faces.lsp.desks import EVERYTHING, Desk, components, desk, pipeline
+from faces.lsp.desks import EVERYTHING, NODES, Desk, components, desk, pipeline
 
+from rrext.cli.main import main
 from rrext.faces.lsp.options import Options
 from rrext.faces.lsp.runs.engine import EngineProcess, NotTrusted, engine_environment
 from rrext.server.commands import COMMANDS
@@ -148,3 +149,37 @@ async def test_an_editor_that_says_nothing_is_not_trusted(tmp_path: Path, proces
     assert (await editor.failure("rrext_ping"))["data"]["code"] == "not_trusted"
     await editor.server.aclose()
     assert processes == []
+
+
+@pytest.mark.promise("project:untrusted:runs-nothing")
+async def test_a_project_of_the_workspace_counts_only_after_its_trust(
+    tmp_path: Path, processes: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    trap = folder / "sprung_nodes.py"
+    trap.write_text(NODES.read_text() + f"\nopen({str(tmp_path / 'sprung')!r}, 'w').close()\n")
+    (folder / "rrext.toml").write_text('nodes = ["sprung_nodes.py"]')
+    for trust, editor_trusts in ((False, True), (True, False), (True, True)):
+        if trust:
+            assert main(["trust", "--yes", str(folder)]) == 0
+        async with desk(folder, root=folder.as_uri(), trusted=editor_trusts, nodes=[]) as bench:
+            if not trust:
+                told = await bench.told("window/showMessage", "rrext trust")
+                assert "nodes ignored: it is not trusted" in told["message"]
+            await bench.editor.request("textDocument/codeLens", {"textDocument": {"uri": bench.uri}})
+            if trust and editor_trusts:
+                assert (await bench.run("add", {"a": 1, "b": 2}))["result"] == {"sum": 3}
+            else:
+                assert not (tmp_path / "sprung").exists()
+    assert (tmp_path / "sprung").exists()
+    assert processes[0][:6] == [sys.executable, "-P", "-m", "rrext", "serve", "--no-project"]
+
+
+async def test_a_project_that_is_wrong_is_told_to_the_editor(tmp_path: Path) -> None:
+    (tmp_path / "rrext.toml").write_text("nodes = 1")
+    async with desk(tmp_path, TEXT, root=tmp_path.as_uri(), nodes=[]) as bench:
+        assert "rrext.toml:1: nodes: expected array" in (await bench.told("window/showMessage", "rrext.toml"))["message"]
+    async with desk(tmp_path, TEXT, root=tmp_path.as_uri(), nodes=[], project=False) as bench:
+        assert await bench.ask("rrext.listTools")

@@ -190,7 +190,8 @@ class _Life:
         from rrext.client.server_address import Launch, serve_command
 
         # -P: a folder that is open in an editor may hold modules of any name, and `-m` alone would put it first.
-        program = (sys.executable, "-P", "-m", "rrext", "serve")
+        # --no-project: what counts of it is among the options.
+        program = (sys.executable, "-P", "-m", "rrext", "serve", "--no-project")
         command = serve_command(
             (),
             program,
