@@ -306,13 +306,15 @@ class Incoming(msgspec.Struct, gc=False):
         return error_from_wire(self.code, self.message, self.hint, self.data)
 
 
+_decode: Final = msgspec.json.Decoder(Incoming).decode
+
+
 class HopMessages:
     """Writes requests with growing numbers, and reads what comes back: `on_message(message, body, tail, nbytes)`."""
 
     def __init__(self, limits: Limits, on_message: Callable[[Incoming, bytes, bytes | None, int], None]) -> None:
         self.framer: ContentLength[Any] = ContentLength(without_limits(limits))
         self.framer.deliver(self._read, self._refused)
-        self._decode = msgspec.json.Decoder(Incoming).decode
         self.next_number: Callable[[], int] = count(1).__next__
         """The number of the next request."""
         self._on_message = on_message
@@ -351,7 +353,7 @@ class HopMessages:
 
     def _read(self, json: memoryview, tail: bytes | None, nbytes: int) -> None:
         try:
-            message = self._decode(json)
+            message = _decode(json)
         except RecursionError:  # the worker wrote it where less of the stack was in use
             message = _unread(json)
         self._on_message(message, bytes(message.body), tail, nbytes)  # a copy: the memory is used again

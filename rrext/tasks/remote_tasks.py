@@ -35,11 +35,11 @@ class RemoteTask(TaskIdentity):
     """The names of a task, its worker, and its last known status."""
 
     __slots__ = (
+        "_latest",
         "_text_type",
         "_tool_names",
         "is_finished",
         "is_leaving",
-        "latest",
         "memory",
         "offers",
         "open_pipes",
@@ -62,8 +62,7 @@ class RemoteTask(TaskIdentity):
             now=now,
         )
         self.worker = worker
-        self.latest: dict[str, Any] = described["status"]
-        """The status as the worker told it last."""
+        self.latest = described["status"]
         self.is_finished = False
         self.is_leaving = False
         """Whether another task has the token of this task by now, and this task keeps its open pipes only."""
@@ -74,6 +73,15 @@ class RemoteTask(TaskIdentity):
         self.unavailable: list[dict[str, Any]] = described["unavailable"]
         self.memory: int = described["memory"]
         """The bytes that its pipeline says it needs, and may use; 0 if it says nothing."""
+
+    @property
+    def latest(self) -> dict[str, Any]:
+        """The status as the worker told it last. It is kept as JSON, which needs a fifth of the memory."""
+        return msgspec.json.decode(self._latest)
+
+    @latest.setter
+    def latest(self, status: dict[str, Any]) -> None:
+        self._latest = msgspec.json.encode(status)
 
     @property
     def tool_names(self) -> ToolNames:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -88,6 +89,7 @@ def _read(read: Callable[[int], bytes], size: int) -> bytes:
     return b"".join(pieces)
 
 
+@lru_cache(2)
 def without_limits(limits: Limits) -> Limits:
     """The limits of the connection between server and worker: the sessions of clients have enforced theirs."""
     names = ("max_frame", "max_length", "max_name", "max_result", "max_inflight", "max_waiting_opens", "max_inflight_bytes")

@@ -116,6 +116,8 @@ class TlsEnd:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
             return False
+        except ssl.SSLEOFError:
+            raise ConnectionResetError("it was closed") from None
         if self._tls.getpeercert(binary_form=True) != ssl.PEM_cert_to_DER_cert(certificate):
             raise ConnectionRefusedError("it has another certificate")
         return True

@@ -179,7 +179,7 @@ def executed(end: socket.socket, path: str) -> float:
     return taken
 
 
-def proportional(pid: int) -> float:
-    """KiB of a process: its share of what it has in common with others."""
+def proportional(pid: int, kind: str = "Pss") -> float:
+    """KiB of a process: its share of what it has in common with others, or memory of another kind."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return next(float(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return next(float(line.split()[1]) for line in lines if line.startswith(f"{kind}:"))

@@ -32,12 +32,20 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
 
-LIMITS = {"call": (1.6, 1), "calls together": (0.8, -1), "raw writes": (0.7, -1), "execute": (1.5, 1), "MiB a task": (20, 1)}
+LIMITS = {
+    "call": (1.6, 1),
+    "calls together": (0.8, -1),
+    "raw writes": (0.7, -1),
+    "execute": (1.5, 1),
+    "MiB a task": (20, 1),
+    "server KiB a task": (30, 1),
+}
 """Figure → its limit on a host to that in a process, and 1 if it must not be above, -1 if not below. Memory: of each of 16
-tasks, with the host."""
+tasks, with the host; and that of the server for each further one that is idle."""
 
 TURNS = 9
 TASKS = 16
+FURTHER = 48
 REST = 0.4
 """Seconds in which a process is ready for the next task."""
 
@@ -80,7 +88,7 @@ def measured(size: Size) -> dict[str, float]:
                 time.sleep(REST)
                 found["execute"][place].append(executed(end, str(HERE / "bench.pipe")))
     ratios = {name: ratio(each["process"], each["host"]) for name, each in found.items()}
-    return ratios | {"MiB a task": memory_of_tasks(TASKS // size.fewer or 1)}
+    return ratios | memory_of_tasks(TASKS // size.fewer or 1, FURTHER // size.fewer)
 
 
 def ratio(before: list[float], after: list[float]) -> float:
@@ -88,18 +96,24 @@ def ratio(before: list[float], after: list[float]) -> float:
     return statistics.median(b / a for a, b in zip(before, after, strict=True))
 
 
-def memory_of_tasks(count: int) -> float:
-    """MiB of each of some tasks on one host, with the host and its fork server."""
+def memory_of_tasks(count: int, further: int) -> dict[str, float]:
+    """MiB of each of some tasks on one host, with the host and its fork server; and KiB of the server for each further task."""
     with WebServer(COMMANDS["host"], seconds=600) as server, server.clients(1) as (end,):
         pipeline: dict[str, Any] = {
             "source": "webhook_1",
             "components": [{"id": "webhook_1", "provider": "webhook", "config": {}}],
         }
-        for number in range(count - 1):  # beside that of the file
-            asked(end, "execute", pipeline=pipeline | {"project_id": f"p{number}"}, token=f"t{number}")
-        time.sleep(2 * REST)
-        below = descendants(server.process.pid)
-        return sum(map(proportional, below)) / 1024 / count
+
+        def loaded(numbers: range) -> float:
+            """KiB of the server when it has these tasks."""
+            for number in numbers:
+                asked(end, "execute", pipeline=pipeline | {"project_id": f"p{number}"}, token=f"t{number}")
+            time.sleep(2 * REST)
+            return proportional(server.process.pid, "Private_Dirty")
+
+        before = loaded(range(count - 1))  # beside that of the file
+        task = sum(map(proportional, descendants(server.process.pid))) / 1024 / count
+        return {"MiB a task": task, "server KiB a task": (loaded(range(count, count + further)) - before) / further}
 
 
 def descendants(pid: int) -> set[int]:

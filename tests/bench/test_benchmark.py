@@ -170,6 +170,7 @@ def test_the_benchmark_of_a_cluster_measures_all_that_it_has_limits_for() -> Non
         "raw writes",
         "execute",
         "MiB a task",
+        "server KiB a task",
     ]
 
 

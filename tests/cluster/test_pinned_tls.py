@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import random
 import resource
-import select
 import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import count
 
 import pytest
@@ -137,14 +136,13 @@ def test_ten_thousand_silent_connections_keep_the_right_one_out_for_no_moment() 
 @pytest.mark.promise("cluster:strangers")
 def test_a_handshake_that_is_slower_than_a_flood_of_silent_connections_goes_on() -> None:
     with listening() as end:
-        ours = TlsEnd(end.plain(), context_of(SERVER, None), listens=False)
-        assert not ours.shake(WORKER.certificate)
-        readable(ours.fileno)  # the other end has answered
+        ours = Slow(end.plain(), SERVER)
+        ours.say_hello()
         silent = [end.plain() for _ in range(STRANGERS + 1)]
         assert silent[0].recv(1) == b""  # the oldest is pushed out
-        ours.shake_whole(WORKER.certificate)
+        ours.go_on()
         assert end.found() is not None
-        for each in (ours, *silent):
+        for each in (ours.end, *silent):
             each.close()
 
 
@@ -156,14 +154,12 @@ def test_who_is_pushed_out_by_handshakes_of_strangers_comes_again(monkeypatch: p
         def shake_late(ours: TlsEnd, certificate: str) -> None:
             if not pushed:
                 pushed.append(ours)
-                assert not ours.shake(certificate)
-                strangers: list[TlsEnd] = []
-                for _ in range(STRANGERS):
-                    strangers.append(TlsEnd(end.plain(), context_of(STRANGER, None), listens=False))
-                    strangers[-1].shake(certificate)  # its first step, and no more
-                for stranger in strangers:
-                    readable(stranger.fileno)  # which is answered
-                    stranger.close()
+                mine = Slow(socket.socket(fileno=os.dup(ours.fileno)), SERVER)
+                mine.say_hello()
+                for stranger in [Slow(end.plain(), STRANGER) for _ in range(STRANGERS)]:
+                    stranger.say_hello()
+                    stranger.end.close()
+                mine.drain()
             shake(ours, certificate)
 
         monkeypatch.setattr(TlsEnd, "shake_whole", shake_late)
@@ -171,9 +167,36 @@ def test_who_is_pushed_out_by_handshakes_of_strangers_comes_again(monkeypatch: p
         assert pushed
 
 
-def readable(fd: int) -> None:
-    """Wait until something has come."""
-    assert select.select([fd], [], [], 50)[0]
+class Slow:
+    """A client that does one step of a handshake, and the others when it is told."""
+
+    def __init__(self, end: socket.socket, own: Identity) -> None:
+        end.settimeout(50)
+        self.end = end
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context_of(own, None).wrap_bio(self._incoming, self._outgoing)
+
+    def say_hello(self) -> None:
+        """Do the first step, and wait until it is answered."""
+        with pytest.raises(ssl.SSLWantReadError):
+            self._tls.do_handshake()
+        self.end.sendall(self._outgoing.read())
+        assert self.end.recv(1, socket.MSG_PEEK)
+
+    def go_on(self) -> None:
+        """Do the rest."""
+        while True:
+            self._incoming.write(self.end.recv(RECORD))
+            with suppress(ssl.SSLWantReadError):
+                self._tls.do_handshake()
+                self.end.sendall(self._outgoing.read())
+                return
+
+    def drain(self) -> None:
+        """Read until the other end has closed the connection."""
+        with suppress(ConnectionResetError), self.end:
+            while self.end.recv(RECORD):
+                pass
 
 
 @pytest.mark.promise("cluster:strangers")
