@@ -143,7 +143,7 @@ def main() -> int:
         is_missed = bool(sign) and sign * value > sign * limit
         missed |= is_missed
         told = f"   limit {'<=' if sign > 0 else '>='} {limit:g}" if sign else ""
-        print(f"{name:16}{value:8.2f}{told}{'   missed' if is_missed else ''}")
+        print(f"{name:20}{value:8.2f}{told}{'   missed' if is_missed else ''}")
     return int(missed and not given.least)
 
 

@@ -164,7 +164,7 @@ def test_the_benchmark_of_a_cluster_measures_all_that_it_has_limits_for() -> Non
     done = subprocess.run(
         [sys.executable, HERE / "run_cluster.py", "--least"], capture_output=True, text=True, timeout=50, check=True
     )
-    assert [line[:16].strip() for line in done.stdout.splitlines() if "limit" in line] == [
+    assert [line[:20].strip() for line in done.stdout.splitlines() if "limit" in line] == [
         "call",
         "calls together",
         "raw writes",
