@@ -108,6 +108,23 @@ LocalWork: TypeAlias = Callable[[LocalPipeline, Results], Awaitable[int]]
 """A `Work` that needs the pipeline in its own process."""
 
 
+def redirected(
+    args: argparse.Namespace, stack: ExitStack, *, keeps_stdin: bool = False
+) -> tuple[Results, Environment, Connections]:
+    """The real stdout, and what pipelines may read, until the end of `stack`; what nodes print goes to stderr, without secrets.
+
+    Raises `OSError` when stdout is closed, and `RrextError` for a file of connections that cannot be read.
+    """
+    results = stack.enter_context(Results(keeps_stdin=keeps_stdin))
+    environment, connections = environment_from(args)
+    told = RedactedStream(sys.stderr, environment.redactor)
+    stack.callback(told.end)
+    stack.enter_context(redirect_stderr(told))
+    stack.enter_context(redirect_stdout(told))
+    stack.enter_context(NodeLog())
+    return results, environment, connections
+
+
 def run_locally(
     args: argparse.Namespace,
     work: LocalWork,
@@ -122,13 +139,7 @@ def run_locally(
     """
     with ExitStack() as stack:
         try:
-            results = stack.enter_context(Results(keeps_stdin=keeps_stdin))
-            environment, connections = environment_from(args)
-            told = RedactedStream(sys.stderr, environment.redactor)
-            stack.callback(told.end)
-            stack.enter_context(redirect_stderr(told))
-            stack.enter_context(redirect_stdout(told))
-            stack.enter_context(NodeLog())
+            results, environment, connections = redirected(args, stack, keeps_stdin=keeps_stdin)
             text = _read(args.file, limits)
             catalog = catalog_from(args)
             packages_from(args)

@@ -44,6 +44,9 @@ COMMANDS = {
     "nodes": "list the nodes that pipelines may use",
     "schema": "print the JSON Schema of pipeline files",
     "serve": "answer framed requests on stdin until it ends",
+    "ps": "list the pipelines of a running server",
+    "logs": "tell what happens in a running server",
+    "stop": "unload a pipeline of a running server",
     "cluster": "look at a cluster: its nodes, and what is wrong there",
     "mcp": "offer the tools of pipelines to an agent host (Model Context Protocol)",
     "lsp": "serve an editor: problems, completion, fixes and runs of .pipe files",
@@ -51,7 +54,7 @@ COMMANDS = {
     "help": "show the help of a command",
 }
 
-MODULES = {"schema": "nodes", "help": "completion"}
+MODULES = {"schema": "nodes", "help": "completion", "ps": "running", "logs": "running", "stop": "running"}
 """The module of `rrext.cli.commands` with a command; others have a module of their own name."""
 
 AT_SERVERS = frozenset(("tools", "tool", "send", "chat"))

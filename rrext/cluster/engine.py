@@ -76,7 +76,7 @@ class ClusterEngine(TaskEngine):
         """Load the operator's pipelines of some nodes elsewhere; those of clients stay while their nodes do."""
 
         def is_there(worker: Worker) -> bool:
-            return isinstance(worker.link, DistantWorker) and worker.link.node in nodes
+            return worker.link.node_number in nodes
 
         self.pool.drop_warm(is_there)
         for task in self.tasks:

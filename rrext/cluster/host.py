@@ -271,7 +271,7 @@ def run_host(start: HostStart, announce: Any, lifeline: int) -> None:
     identity = new_identity("rrext-host")
     listener = listen(start.listen)
     port = listener.getsockname()[1]
-    announce(HostAddress(start.listen, port, identity.certificate, start.node, os.getpid()))
+    announce(HostAddress(start.listen, port, identity.certificate, start.node, start.number, os.getpid()))
     context = context_of(identity, start.certificate)
     tls = accept(listener, context, start.certificate, lifeline=lifeline, patience=HOST_PATIENCE)
     if tls is not None:

@@ -34,8 +34,9 @@ from rrext.cluster.control import (
 from rrext.cluster.placement import TASKS_PER_HOST, HostAddress, NodeFailed, Placement
 from rrext.errors import ShuttingDown, Unavailable
 from rrext.pipefile.catalog.plugins import is_file
-from rrext.pipefile.resources import NO_RESOURCES, Resources
+from rrext.pipefile.resources import Resources
 from rrext.tasks.fork_server import UNSEEN
+from rrext.tasks.remote_tasks import LOAD_PATIENCE
 from rrext.tasks.worker import ANSWER_PATIENCE
 from rrext.tasks.worker_process import Stderr
 from rrext.transports.tls import HANDSHAKE_PATIENCE, SILENCE, TlsEnd, TlsSink, connect, context_of
@@ -43,15 +44,10 @@ from rrext.transports.tls import HANDSHAKE_PATIENCE, SILENCE, TlsEnd, TlsSink, c
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
     from rrext.limits import Limits
+    from rrext.tasks.remote_tasks import LoadAttempts
     from rrext.tasks.settings import WorkerSettings
     from rrext.tasks.worker import LinkEvents
     from rrext.transports.tls import Identity
-
-PLACE_ATTEMPTS: Final = 3
-"""Nodes on which a worker is started, one after the other, until one can."""
-
-PLACE_PATIENCE: Final = 30.0
-"""Seconds for all of them."""
 
 HASH_SHOWN: Final = 12
 """Characters of a hash that a message shows."""
@@ -82,6 +78,7 @@ class DistantWorker:
     def __init__(self, number: int, started: Started, tls: TlsEnd, host: HostLink) -> None:
         self.number = number
         self.pid = started.pid
+        self.node_number = host.address.number
         self.stderr = Stderr()
         self._tls = tls
         self._host = host
@@ -406,18 +403,16 @@ class ClusterLinks:
         """None: they are on other machines."""
         return 0
 
-    async def start(self, settings: WorkerSettings, resources: Resources = NO_RESOURCES) -> DistantWorker:
+    async def start(self, settings: WorkerSettings, resources: Resources, attempts: LoadAttempts) -> DistantWorker:
         """Start a worker on a node that can. Raises `Unavailable`."""
-        avoid: frozenset[str] = frozenset()
         try:
-            async with asyncio.timeout(PLACE_PATIENCE):
-                for attempt in range(PLACE_ATTEMPTS):
+            async with asyncio.timeout_at(attempts.until):
+                while True:
                     try:
-                        host = await self._host_for(resources, avoid)
+                        host = await self._host_for(resources, attempts.avoid)
                     except NodeFailed as error:
                         log.warning("%s", error)
-                        avoid |= {error.node}
-                        if attempt == PLACE_ATTEMPTS - 1:
+                        if not attempts.may_go_on(error.node):
                             raise Unavailable(str(error)) from None
                         continue
                     host.reserved += 1
@@ -425,15 +420,13 @@ class ClusterLinks:
                         return await self._start_on(host, settings, resources)
                     except Unavailable as error:
                         log.warning("%s", error.message)
-                        avoid |= {host.node}
-                        if attempt == PLACE_ATTEMPTS - 1:
+                        if not attempts.may_go_on(host.address.number):
                             raise
                     finally:
                         host.reserved -= 1
                         self._end_unused(host)
         except TimeoutError:
-            pass
-        raise Unavailable(f"no node of the cluster has started a process within {PLACE_PATIENCE:g} seconds")
+            raise Unavailable(f"no node of the cluster has started a process within {LOAD_PATIENCE:g} seconds") from None
 
     async def _host_for(self, resources: Resources, avoid: frozenset[str]) -> HostLink:
         """A host with room, else a new one."""
@@ -441,7 +434,7 @@ class ClusterLinks:
             return await self._place(resources, avoid)
         while True:
             for host in self.hosts:
-                if host.has_room and host.holds.is_empty and host.node not in avoid | self._draining:
+                if host.has_room and host.holds.is_empty and host.address.number not in avoid | self._draining:
                     return host
             if self._placing is None:
                 self._placing = self._host.loop.create_task(self._place(resources, avoid | self._draining))
@@ -469,7 +462,7 @@ class ClusterLinks:
                 raise ShuttingDown("the server ends")
         except OSError as error:
             await self._placement.release(address)
-            raise NodeFailed(address.node, f"the host on node {address.node} cannot be reached: {error}") from None
+            raise NodeFailed(address.number, f"the host on node {address.node} cannot be reached: {error}") from None
         except BaseException:
             if host is not None:
                 host.end()
@@ -523,7 +516,7 @@ class ClusterLinks:
                 self.hosts.remove(host)
         elif not (host.workers or host.reserved):
             others = [other for other in self.hosts if other is not host and other.has_room and other.holds.is_empty]
-            if others or self._is_closed or not host.holds.is_empty or host.node in self._draining:
+            if others or self._is_closed or not host.holds.is_empty or host.address.number in self._draining:
                 host.end()
 
     async def _look(self) -> None:

@@ -23,20 +23,22 @@ TASKS_PER_HOST: Final = 16
 
 class HostStart(msgspec.Struct, frozen=True):
     """What a host is told: the certificate in PEM of the one server that it trusts, the address at which it listens, and the
-    name of its node."""
+    name and number of its node."""
 
     certificate: str
     listen: str
     node: str
+    number: str
 
 
 class HostAddress(msgspec.Struct, frozen=True):
-    """Where a host listens for its server, its certificate in PEM, the name of its node, and its process there."""
+    """Where a host listens for its server, its certificate in PEM, the name and number of its node, and its process there."""
 
     address: str
     port: int
     certificate: str
     node: str
+    number: str
     pid: int = 0
 
 
@@ -54,7 +56,7 @@ class NodeState(msgspec.Struct, frozen=True):
 class NodeFailed(Exception):
     """A node did not start a host, or the server cannot reach that host: another attempt may succeed, on another node.
 
-    `node` is empty if what starts hosts ended itself.
+    `node` is its number, empty if what starts hosts ended itself.
     """
 
     def __init__(self, node: str, reason: str) -> None:
@@ -66,7 +68,7 @@ class Placement(Protocol):
     """Makes hosts on the nodes of a cluster. On the server's loop."""
 
     async def place(self, resources: Resources, avoid: frozenset[str] = frozenset()) -> HostAddress:
-        """Start a host that holds the resources, not on a node to `avoid` if another can.
+        """Start a host that holds the resources, not on a node whose number is to `avoid` if another can.
 
         Raises `NodeFailed` if a further attempt may succeed, else `Unavailable`.
         """
@@ -81,7 +83,7 @@ class Placement(Protocol):
         ...
 
     def when_draining(self, told: Callable[[frozenset[str]], object]) -> None:
-        """Tell the names of the nodes that are drained, each time that they change."""
+        """Tell the numbers of the nodes that are drained, each time that they change: a new node may have the name of one."""
         ...
 
     async def close(self) -> None:

@@ -77,8 +77,8 @@ class Ask(msgspec.Struct, frozen=True):
 class Told(msgspec.Struct, frozen=True, omit_defaults=True):
     """An answer to the question of that number; without a number an event: that the client is `ready`, or what is `draining`.
 
-    `error` says why there is none: `failed_on` is the node that failed, if a node did. The server itself writes `has_ended`,
-    in place of a placer that is gone.
+    `error` says why there is none: `failed_on` is the number of the node that failed, if a node did. The server itself writes
+    `has_ended`, in place of a placer that is gone.
     """
 
     number: int = 0
@@ -192,9 +192,8 @@ class Placer:
         return sorted((state for _, state in self._states()), key=lambda state: state.name)
 
     def draining(self) -> list[str]:
-        """The names of the nodes that are drained."""
-        numbers = self._state.state.get_draining_nodes()
-        return sorted(_name(node) for node in self._ray.nodes() if node["NodeID"] in numbers) if numbers else []
+        """The numbers of the nodes that are drained."""
+        return sorted(self._state.state.get_draining_nodes())
 
     def _states(self) -> Iterator[tuple[str, NodeState]]:
         free, draining = self._state.available_resources_per_node(), self._state.state.get_draining_nodes()
@@ -216,7 +215,7 @@ class Placer:
     def _place(self, resources: Resources, avoid: frozenset[str]) -> HostAddress:
         number, node = self._choose(resources, avoid)
         self._hosts_on[number] += 1
-        order = HostStart(certificate=self._certificate, listen=node.address, node=node.name)
+        order = HostStart(certificate=self._certificate, listen=node.address, node=node.name, number=number)
         actor = self._actor.options(
             name=f"host-{uuid4()}",
             lifetime="detached",
@@ -235,7 +234,7 @@ class Placer:
             self._ray.kill(actor)
             slow = isinstance(error, self._ray.exceptions.GetTimeoutError)
             reason = f"no host in {PLACE_PATIENCE:g} seconds" if slow else _last_line(error)
-            raise NodeFailed(node.name, f"node {node.name}: {reason}") from None
+            raise NodeFailed(number, f"node {node.name}: {reason}") from None
         self._actors[host] = actor
         while len(self._actors) > MAX_ACTORS:
             del self._actors[next(iter(self._actors))]
@@ -256,7 +255,7 @@ class Placer:
                 and all(node.free.get(name, 0.0) >= getattr(resources, name) for name in RAY_NAMES)
             ]
             if fitting:
-                return min(fitting, key=lambda each: (each[1].name in avoid, self._hosts_on[each[0]], -each[1].free["cpu"]))
+                return min(fitting, key=lambda each: (each[0] in avoid, self._hosts_on[each[0]], -each[1].free["cpu"]))
             if time.monotonic() > until or not any(_could(node, resources) for _, node in states):
                 wanted = ", ".join(f"{name} {getattr(resources, name):g}" for name in RAY_NAMES if getattr(resources, name))
                 raise NoRoom(f"no node has {wanted or 'room'}: free is {_listed(states, _free_text)}")

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
-from itertools import count
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
@@ -110,10 +109,39 @@ none is forked, half of one."""
 log: Final = logging.getLogger("rrext.tasks")
 
 
+LOAD_ATTEMPTS: Final = 3
+"""Nodes on which a pipeline is placed and loaded, one after the other, if each fails or vanishes."""
+
+LOAD_PATIENCE: Final = 30.0
+"""Seconds in which another attempt begins."""
+
+
+class LoadAttempts:
+    """What is left of the attempts to place and load a pipeline, of which nothing has begun. On the loop of `host`."""
+
+    def __init__(self, host: Host, most: int = LOAD_ATTEMPTS) -> None:
+        self._loop = host.loop
+        self._left = most
+        self.until: float = self._loop.time() + LOAD_PATIENCE
+        self.avoid: frozenset[str] = frozenset()
+        """The numbers of the nodes that failed."""
+
+    def may_go_on(self, node: str) -> bool:
+        """Count an attempt that failed on a node; whether another one may follow."""
+        self.avoid |= {node}
+        self._left -= 1
+        return self._left > 0 and self._loop.time() < self.until
+
+    def may_go_on_without(self, worker: Worker) -> bool:
+        """The same for a worker that has ended: only one that vanished with its machine is replaced."""
+        link = worker.link
+        return not link.is_here and link.exit_code == UNSEEN and self.may_go_on(link.node_number)
+
+
 class WorkerLinks(Protocol):
     """Starts the processes of workers: on this machine, or on others. On the loop."""
 
-    async def start(self, settings: WorkerSettings, resources: Resources = NO_RESOURCES) -> WorkerLink:
+    async def start(self, settings: WorkerSettings, resources: Resources, attempts: LoadAttempts) -> WorkerLink:
         """Start a process with these settings. Raises `Unavailable`."""
         ...
 
@@ -139,7 +167,7 @@ class LocalLinks:
         """The process whose children they are."""
         return self._starter.parent
 
-    async def start(self, settings: WorkerSettings, resources: Resources = NO_RESOURCES) -> WorkerProcess:
+    async def start(self, settings: WorkerSettings, resources: Resources, attempts: LoadAttempts) -> WorkerProcess:
         """Start a process, in a thread. Raises `Unavailable`."""
         try:
             return await self._host.in_thread(WorkerProcess, settings, self._starter)
@@ -171,7 +199,7 @@ class WorkerPool:
     def warm_up(self) -> None:
         """Start a worker ahead of its use, if none is."""
         if self._warm is None and not self.is_closed:
-            self._warm = self._begin()
+            self._warm = self._begin(NO_RESOURCES, self.links, LoadAttempts(self._host, 1))
             self._warm.add_done_callback(_log_failure)
 
     def drop_warm(self, is_unwanted: Callable[[Worker], bool]) -> None:
@@ -188,27 +216,31 @@ class WorkerPool:
             self._host.spawn(self._end(warm), "end of a worker that nobody wants")
             self.warm_up()
 
-    async def take(self, resources: Resources = NO_RESOURCES, links: WorkerLinks | None = None) -> Worker:
+    async def take(
+        self, resources: Resources = NO_RESOURCES, links: WorkerLinks | None = None, attempts: LoadAttempts | None = None
+    ) -> Worker:
         """A worker without a task: the warm one, else a new one, as for all that want resources, or `links` of their own.
         Raises `Unavailable`.
         """
+        attempts = attempts or LoadAttempts(self._host)
         if not resources.is_empty or links is not None:
-            return await self._started(self._begin(resources, links))
+            return await self._started(self._begin(resources, links or self.links, attempts))
         warm, self._warm = self._warm, None
         if warm is not None:
             try:
                 worker = await self._started(warm)
             except RrextError:
-                pass  # it may be possible by now
+                if not attempts.may_go_on(""):  # it may be possible by now
+                    raise
             else:
                 if not worker.is_over and not await worker.link.is_stopped():
                     return worker
                 worker.expects_end = True
                 worker.kill()
-        return await self._started(self._begin())
+        return await self._started(self._begin(NO_RESOURCES, self.links, attempts))
 
-    def _begin(self, resources: Resources = NO_RESOURCES, links: WorkerLinks | None = None) -> asyncio.Task[Worker]:
-        start = self._host.loop.create_task(self._start(resources, links or self.links), name="start of a worker")
+    def _begin(self, resources: Resources, links: WorkerLinks, attempts: LoadAttempts) -> asyncio.Task[Worker]:
+        start = self._host.loop.create_task(self._start(resources, links, attempts), name="start of a worker")
         self.starting.add(start)
         start.add_done_callback(self._is_begun)
         return start
@@ -233,26 +265,36 @@ class WorkerPool:
         with suppress(RrextError):
             await (await start).stop(STOP_MARGIN)
 
-    async def _start(self, resources: Resources, links: WorkerLinks) -> Worker:
+    async def _start(self, resources: Resources, links: WorkerLinks, attempts: LoadAttempts) -> Worker:
         async with self._starts:
-            if self.is_closed:
-                raise ShuttingDown("the server ends")
-            self._number += 1
-            number = self._number
-            settings = msgspec.structs.replace(self._settings, number=number)
-            link = await links.start(settings, resources)
-            worker = self.workers[number] = Worker(number, link, self._host, self._home)
-            if self.is_closed:
+            while True:
+                worker = await self._start_once(resources, links, attempts)
+                if not worker.is_over:
+                    return worker
+                if self.is_closed:
+                    break
+                if not attempts.may_go_on_without(worker):
+                    raise worker.error()
+        raise ShuttingDown("the server ends")
+
+    async def _start_once(self, resources: Resources, links: WorkerLinks, attempts: LoadAttempts) -> Worker:
+        """Start a worker, and return when it is ready or has ended."""
+        if self.is_closed:
+            raise ShuttingDown("the server ends")
+        self._number += 1
+        number = self._number
+        settings = msgspec.structs.replace(self._settings, number=number)
+        link = await links.start(settings, resources, attempts)
+        worker = self.workers[number] = Worker(number, link, self._host, self._home)
+        if self.is_closed:
+            worker.expects_end = True
+            worker.kill()
+        while not (await asyncio.wait([worker.ready], timeout=ANSWER_PATIENCE))[0]:
+            if await link.is_stopped():
                 worker.expects_end = True
                 worker.kill()
-            while not (await asyncio.wait([worker.ready], timeout=ANSWER_PATIENCE))[0]:
-                if await link.is_stopped():
-                    worker.expects_end = True
-                    worker.kill()
-                    raise await worker.silence()
-            if worker.is_over:
-                raise ShuttingDown("the server ends") if self.is_closed else worker.error()
-            return worker
+                raise await worker.silence()
+        return worker
 
     async def close(self, seconds: float) -> None:
         """End all workers; those that do not end in time are killed."""
@@ -271,12 +313,6 @@ def _log_failure(warm: asyncio.Task[Worker]) -> None:
     if not warm.cancelled() and (error := warm.exception()) is not None and not isinstance(error, ShuttingDown):
         log.warning("no process could be started ahead: %s", error)
 
-
-LOAD_ATTEMPTS: Final = 3
-"""Loads of a pipeline on one machine after the other, if each vanishes."""
-
-LOAD_PATIENCE: Final = 30.0
-"""Seconds in which a load is begun again, if the machine vanishes on which it ran."""
 
 STOP_MARGIN: Final = 2.0
 """Seconds beyond the time of its calls in which a worker ends; then it is killed."""
@@ -299,43 +335,44 @@ class RemoteLoader:
         running = None if token is None else self._engine.tasks.running(token, owner if remote else None)
         if use_existing and running is not None:
             return running  # a client may join a pipeline that it could not load
-        try:
-            task = await self._loaded_somewhere(pipeline, options, is_restart=replaces is not None)
-        finally:
-            self._engine.pool.warm_up()
-        worker = task.worker
-        try:
-            same = self._engine.tasks.find_same(token, task)
-            if same is not None and use_existing:
+        is_new = remote and not isinstance(replaces, RemoteTask)
+        may_join = use_existing and token is None  # which is known after the load
+        with self._engine.tasks.room(owner, extra=may_join) if is_new else nullcontext():
+            try:
+                task = await self._loaded_somewhere(pipeline, options, is_restart=replaces is not None)
+            finally:
+                self._engine.pool.warm_up()
+            worker = task.worker
+            try:
+                same = self._engine.tasks.find_same(token, task)
+                if same is not None and use_existing:
+                    self.drop(worker)
+                    return same
+                if same is not None and same is not replaces:
+                    raise already_running()
+                if is_new and may_join:
+                    self._engine.tasks.require_room(owner, more=0)
+                if replaces is None:
+                    self._engine.begin(task)
+            except BaseException:
                 self.drop(worker)
-                return same
-            if same is not None and same is not replaces:
-                raise already_running()
-            if remote and not isinstance(replaces, RemoteTask):
-                self._engine.tasks.require_room(owner)
-            if replaces is None:
-                self._engine.begin(task)
-        except BaseException:
-            self.drop(worker)
-            raise
-        return task
+                raise
+            return task
 
     async def _loaded_somewhere(
         self, pipeline: dict[str, Any] | str | bytes, options: dict[str, Any], *, is_restart: bool
     ) -> RemoteTask:
         """Load a pipeline; on another machine if one vanishes meanwhile, as nothing of the pipeline has begun."""
         resources, more = await self._engine.prepare(pipeline, options)
-        until = self._engine.host.loop.time() + LOAD_PATIENCE
-        for attempt in count(1):
-            worker = await self._engine.pool.take(resources)
+        attempts = LoadAttempts(self._engine.host)
+        while True:
+            worker = await self._engine.pool.take(resources, attempts=attempts)
             try:
                 return await self._loaded_in(worker, pipeline, options, more, is_restart=is_restart)
             except BaseException as error:
                 self.drop(worker)
-                is_gone = isinstance(error, TaskLost) and not worker.link.is_here and worker.link.exit_code == UNSEEN
-                if not is_gone or attempt == LOAD_ATTEMPTS or self._engine.host.loop.time() > until:
+                if not isinstance(error, TaskLost) or not attempts.may_go_on_without(worker):
                     raise
-        raise AssertionError  # the loop has no end
 
     async def _loaded_in(
         self,

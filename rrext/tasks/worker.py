@@ -748,6 +748,8 @@ class WorkerLink(Protocol):
     """The mark of all that it starts on this machine; 0 if there is none."""
     is_here: bool
     """Whether it runs on this machine, which looks at its memory then."""
+    node_number: str
+    """The number of the node where it runs; empty on this machine."""
     stderr: Stderr
 
     def sink(self, loop: asyncio.AbstractEventLoop) -> LinkSink:

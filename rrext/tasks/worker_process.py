@@ -55,6 +55,7 @@ class WorkerProcess:
     """A started process."""
 
     is_here = True
+    node_number = ""
 
     def __init__(self, settings: WorkerSettings, starter: WorkerStarter) -> None:
         """Start it. Raises `OSError`. In a thread: a start takes milliseconds."""

@@ -18,7 +18,7 @@ from forked import process
 from rrext import __version__
 from rrext.cli.main import COMMANDS
 
-OF_NO_NODES = ("init", "new", "trust", "trace", "help", "completion")
+OF_NO_NODES = ("init", "new", "trust", "trace", "ps", "logs", "stop", "help", "completion")
 """Commands that load no nodes."""
 
 

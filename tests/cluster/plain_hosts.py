@@ -22,11 +22,14 @@ from rrext.tasks.settings import WorkerSettings
 class PlainHosts:
     """A placement on nodes that are all this machine. `told` may change what is told of a host, such as its port."""
 
+    name = ""
+    """The name of all nodes, in place of the number of each."""
+
     def __init__(self, certificate: str, told: Callable[[HostAddress], HostAddress] = lambda address: address) -> None:
         self._certificate = certificate
         self._told = told
         self.processes: dict[str, asyncio.subprocess.Process] = {}
-        """Node → its host."""
+        """Number of a node → its host."""
         self.avoided: list[frozenset[str]] = []
         self.draining: Callable[[frozenset[str]], object] = print
 
@@ -40,13 +43,13 @@ class PlainHosts:
         self.processes[node] = process
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(msgspec.json.encode(HostStart(self._certificate, "127.0.0.1", node)) + b"\n")
+        process.stdin.write(msgspec.json.encode(HostStart(self._certificate, "127.0.0.1", self.name or node, node)) + b"\n")
         line = await process.stdout.readline()
         return self._told(msgspec.json.decode(line, type=HostAddress))
 
     async def release(self, host: HostAddress) -> None:
         """Kill a host."""
-        self.kill(host.node)
+        self.kill(host.number)
 
     def kill(self, node: str, number: int = signal.SIGKILL) -> None:
         """Send a host a signal."""
@@ -55,7 +58,7 @@ class PlainHosts:
 
     async def nodes(self) -> list[NodeState]:
         """All of them."""
-        return [NodeState(node, "127.0.0.1") for node in self.processes]
+        return [NodeState(node, "127.0.0.1", number=node) for node in self.processes]
 
     def when_draining(self, told: Callable[[frozenset[str]], object]) -> None:
         """Remember who is told."""

@@ -19,13 +19,14 @@ from routed_engine import NODES, Noted, Routed, tool_of
 
 from rrext.cluster import control, hosts
 from rrext.cluster.certificates import new_identity
+from rrext.cluster.placement import HostAddress, NodeFailed
 from rrext.engine.interface.operations import Close, ListTools, Open, Write
 from rrext.errors import PipeNotOpen, ShuttingDown, TaskLost, Unavailable
 from rrext.limits import DEFAULTS
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import load_nodes
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.resources import Resources
+from rrext.pipefile.resources import NO_RESOURCES, Resources
 from rrext.tasks.settings import WorkerSettings
 from rrext.tasks.task_engine import TaskEngine
 from rrext.tasks.worker import Worker
@@ -188,7 +189,7 @@ async def test_a_host_whose_server_is_gone_ends_with_its_workers(monkeypatch: py
 
 async def test_a_host_to_which_no_server_comes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     placement = PlainHosts(new_identity("server").certificate)
-    await placement.place(hosts.NO_RESOURCES)
+    await placement.place(NO_RESOURCES)
     await placement.close()
 
 
@@ -246,6 +247,44 @@ async def test_a_pipeline_whose_machine_vanishes_while_it_is_loaded_is_loaded_on
         assert repr(worker.link) != repr(lost[0])
 
 
+@pytest.mark.promise("cluster:one-answer")
+async def test_placing_and_loading_are_tried_three_times_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with world(monkeypatch) as made:
+        place, loaded_in, tried = made.placement.place, made.engine.loader._loaded_in, list[frozenset[str]]()
+
+        async def place_each_second(resources: Resources, avoid: frozenset[str] = frozenset()) -> HostAddress:
+            tried.append(avoid)
+            if len(tried) % 2:
+                raise NodeFailed(f"bad-{len(tried)}", "as asked")
+            return await place(resources, avoid)
+
+        async def lose(worker: Worker, *given: Any, **more: Any) -> Any:
+            made.placement.kill(worker.link.node_number)
+            await worker.ended
+            return await loaded_in(worker, *given, **more)
+
+        async def prepare(*_: Any) -> Any:
+            return Resources(cpu=1), {}
+
+        monkeypatch.setattr(made.placement, "place", place_each_second)
+        monkeypatch.setattr(made.engine.loader, "_loaded_in", lose)
+        monkeypatch.setattr(made.engine, "prepare", prepare)
+        with pytest.raises(Unavailable, match="as asked"):
+            await made.execute("b")
+        assert tried == [set(), {"bad-1"}, {"bad-1", "node-2"}]
+
+
+@pytest.mark.promise("cluster:drain")
+async def test_a_new_node_with_the_name_of_one_that_is_drained_gets_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PlainHosts, "name", "sun")
+    async with world(monkeypatch) as made:
+        made.placement.draining(frozenset(["node-1"]))
+        made.engine.pool.drop_warm(lambda worker: worker.link.node_number == "node-1")
+        workers = [await made.engine.pool.take() for _ in range(2)]
+        assert [worker.link.node_number for worker in workers] == ["node-2", "node-2"]
+        assert [repr(worker.link).split()[-1] for worker in workers] == ["sun>", "sun>"]
+
+
 async def test_a_host_that_comes_up_while_its_server_ends_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
     async with world(monkeypatch) as made:
         place, arrived, go = made.placement.place, asyncio.Event(), asyncio.Event()
@@ -275,7 +314,7 @@ async def test_a_node_with_another_version_is_refused_and_both_are_named(monkeyp
         monkeypatch.setattr(hosts, "own_versions", lambda: control.Versions("9.9", mine.python, mine.protocol))
         links: Any = made.engine.pool.links
         with pytest.raises(Unavailable) as refused:
-            await links._place(hosts.NO_RESOURCES, frozenset())
+            await links._place(NO_RESOURCES, frozenset())
         assert f"rrext {mine.rrext}" in refused.value.message
         assert "rrext 9.9" in refused.value.message
 
@@ -286,7 +325,7 @@ async def test_a_node_with_another_module_of_nodes_is_refused(monkeypatch: pytes
         links: Any = made.engine.pool.links
         links._hashes = {"json": "0" * 64}
         with pytest.raises(Unavailable, match="node-2 has another module json"):
-            await links._place(hosts.NO_RESOURCES, frozenset())
+            await links._place(NO_RESOURCES, frozenset())
 
 
 def test_a_module_whose_package_raises_is_one_that_is_not_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

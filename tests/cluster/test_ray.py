@@ -214,7 +214,7 @@ from rrext.cluster.placer import Placer
 certificate = new_identity("a server").certificate
 placer = Placer(certificate)
 placer.connect(sys.argv[1])
-order = msgspec.json.encode(HostStart(certificate, "127.0.0.1", "a node"))
+order = msgspec.json.encode(HostStart(certificate, "127.0.0.1", "a node", "a number"))
 actor = placer._actor.options(name="left alone", lifetime="detached", num_cpus=1).remote(order)
 ray.get(actor.__ray_ready__.remote(), timeout=60)
 """

@@ -113,7 +113,9 @@ def test_a_server_that_stays_answers_each_command_and_ends(here: Path) -> None:
     (script,) = (block for _, block in blocks(README, "sh") if "--listen" in block)
     done = run(script, cwd=here, shell=True)
     assert done.returncode == 0, done.stderr
-    assert [json.loads(line)["path"] for line in done.stdout.splitlines()] == ["welcome.txt", "notes"]
+    first, second, _, row = done.stdout.splitlines()
+    assert [json.loads(line)["path"] for line in (first, second)] == ["welcome.txt", "notes"]
+    assert row.split()[:2] == ["filesystem", "Running"]
     assert not (here / "library.sock").exists()
 
 

@@ -152,7 +152,7 @@ async def test_events_of_a_pipeline_reach_who_subscribed_while_it_was_loaded() -
 
         worker.ask = subscribe  # type: ignore[method-assign]
 
-        async def take(*_: object) -> object:
+        async def take(*_: object, **__: object) -> object:
             return worker
 
         world.engine.pool.take = take  # type: ignore[method-assign, assignment]

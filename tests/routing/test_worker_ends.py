@@ -36,7 +36,7 @@ async def test_a_process_that_dies_as_soon_as_its_pipeline_is_loaded_fails_the_e
 
         worker.ask = dies  # type: ignore[method-assign]
 
-        async def take(*_: object) -> object:
+        async def take(*_: object, **__: object) -> object:
             return worker
 
         world.engine.pool.take = take  # type: ignore[method-assign, assignment]

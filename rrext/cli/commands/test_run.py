@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from contextlib import ExitStack
 from typing import Final
 
 from msgspec import UNSET
@@ -16,13 +15,13 @@ from msgspec.structs import replace
 
 from rrext.cli.commands.check import replace_content
 from rrext.cli.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
-from rrext.cli.options import catalog_from, environment_from, packages_from, root_from
-from rrext.cli.output import NodeLog, Results
+from rrext.cli.local import redirected
+from rrext.cli.options import catalog_from, packages_from, root_from
+from rrext.cli.output import Results
 from rrext.cli.pipeline import Interrupts, end_process, exit_code_of
 from rrext.cli.pipeline_problems import GREEN, RED, SEVERITIES, counted
 from rrext.cli.terminal import painted
 from rrext.errors import UsageError
-from rrext.secrets.redaction import RedactedStream
 from rrext.testing.case_file import CaseFile, cases_path
 from rrext.testing.case_runner import CaseRunner, Outcome, Surroundings
 from rrext.testing.junit import junit_xml
@@ -33,13 +32,7 @@ VERDICTS: Final = ("passed", "updated", "failed")
 def run_cases(args: argparse.Namespace) -> int:
     """Run the cases, and tell how they went."""
     with ExitStack() as stack:
-        results = stack.enter_context(Results())
-        environment, connections = environment_from(args)
-        told = RedactedStream(sys.stderr, environment.redactor)
-        stack.callback(told.end)
-        stack.enter_context(redirect_stderr(told))
-        stack.enter_context(redirect_stdout(told))
-        stack.enter_context(NodeLog())
+        results, environment, connections = redirected(args, stack)
         packages_from(args)
         catalog_from(args)  # what is wrong with --nodes is told once, and before the first case
         files = [CaseFile(path, _content(path)) for path in map(cases_path, args.files)]

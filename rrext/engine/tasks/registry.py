@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
@@ -35,10 +36,12 @@ class Tasks(Generic[T]):
     among its own tasks: no other user's token is taken, and none can be told from one that never was.
     """
 
-    __slots__ = ("_by_token", "_ended", "only")
+    __slots__ = ("_by_token", "_ended", "_loading", "only")
 
     def __init__(self) -> None:
         self._by_token: dict[tuple[str | None, str], T] = {}
+        self._loading: Counter[str | None] = Counter()
+        """User → the tasks that are being loaded in a process of their own."""
         self.only: T | None = None
         """The only task, also if some callers do not see it."""
         self._ended = (0, 0, 0)
@@ -49,12 +52,27 @@ class Tasks(Generic[T]):
         self._by_token[task.scope, task.token] = task
         self._find_only()
 
-    def require_room(self, user: str | None) -> None:
-        """Raise `TooManyRequests` if a network client's user has as many tasks as one may have."""
-        if sum(task.scope == user for task in self._by_token.values() if task.scope is not None) >= MAX_REMOTE_TASKS:
+    def require_room(self, user: str | None, more: int = 1) -> None:
+        """Raise `TooManyRequests` if a network client's user may not have so many more tasks than run and are loaded."""
+        running = sum(task.scope == user for task in self._by_token.values() if task.scope is not None)
+        if running + self._loading[user] + more > MAX_REMOTE_TASKS:
             raise TooManyRequests(
                 f"{MAX_REMOTE_TASKS} pipelines of this user run already", hint="terminate some, or let them end by a ttl"
             )
+
+    @contextmanager
+    def room(self, user: str | None, *, extra: bool) -> Iterator[None]:
+        """Keep room for a task of a network client's user while it is loaded. One `extra` task beyond the limit may be loaded.
+        Raises `TooManyRequests`.
+        """
+        self.require_room(user, 0 if extra else 1)
+        self._loading[user] += 1
+        try:
+            yield
+        finally:
+            self._loading[user] -= 1
+            if not self._loading[user]:
+                del self._loading[user]
 
     def find_same(self, token: str | None, task: T) -> T | None:
         """Find the task that runs in place of a new one: of the same token or, if the caller chose none, with that user,
