@@ -60,7 +60,7 @@ MODULES = {"schema": "nodes", "help": "completion", "ps": "running", "logs": "ru
 AT_SERVERS = frozenset(("tools", "tool", "send", "chat"))
 """Commands that can use a server in place of a file; `--at` changes their options."""
 
-OF_NO_PROJECT = frozenset(("init", "new", "trust", "trace", "completion", "help"))
+OF_NO_PROJECT = frozenset(("init", "new", "trust", "trace", "ps", "logs", "stop", "completion", "help"))
 """Commands that read no project."""
 
 EXAMPLES = """examples:

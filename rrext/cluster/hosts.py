@@ -68,8 +68,8 @@ class DistantWorker:
     """The process of a worker on another machine: its own connection for calls, and its host's for all else."""
 
     __slots__ = (
-        "_before", "_ended", "_host", "_is_told", "_loop", "_lost", "_reads", "_sink", "_tls", "_worker", "number", "pid",
-        "stderr",
+        "_before", "_ended", "_host", "_is_told", "_loop", "_lost", "_reads", "_sink", "_tls", "_worker",
+        "node_number", "number", "pid", "stderr",
     )  # fmt: skip
 
     mark = 0
