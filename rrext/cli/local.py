@@ -133,14 +133,15 @@ def run_locally(
     keeps_stdin: bool = False,
     absorbs: Absorbs | None = None,
 ) -> int:
-    """Load `args.file`, do the work, unload; returns the exit code. `absorbs` may keep signals from ending the work.
+    """Load `args.file`, or the text `args.pipeline` in its place, do the work, unload; returns the exit code.
 
-    Does not return after Ctrl-C or SIGTERM, nor if a thread is left behind, because Python would wait for that thread.
+    `absorbs` may keep signals from ending the work. It does not return after Ctrl-C or SIGTERM, nor if a thread is left
+    behind, because Python would wait for that thread.
     """
     with ExitStack() as stack:
         try:
             results, environment, connections = redirected(args, stack, keeps_stdin=keeps_stdin)
-            text = _read(args.file, limits)
+            text = getattr(args, "pipeline", None) or _read(args.file, limits)
             catalog = catalog_from(args)
             packages_from(args)
         except OSError as error:

@@ -12,7 +12,7 @@ from rrext.cli.options import OF_PORT, add_project_options
 from rrext.errors import UsageError, near_matches
 from rrext.project import Project, absolute, find_project, invalid, named_project
 
-NEXT: Final = {"tool": "tool", "tools": "", "sql": "sql", "send": "paths", "chat": "question", "show": "", "space": "words"}
+NEXT: Final = {"tool": "tool", "tools": "", "sql": "words", "send": "paths", "chat": "question", "show": "", "space": "words"}
 """Command with a FILE.pipe that a project may name → the argument behind it, if there is one."""
 
 Make = Callable[[dict[str, Any]], argparse.ArgumentParser]

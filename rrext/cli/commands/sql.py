@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rrext.cli.commands.sql_database import Statement, StatementRunner, database_of, print_failure, statements
+from rrext.cli.commands.sql_database import (
+    Statement,
+    StatementRunner,
+    database_of,
+    is_data,
+    pipeline_of,
+    print_failure,
+    statements,
+)
 from rrext.cli.commands.tool import CALL_IS_WRONG, call_timeout
 from rrext.cli.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.formats import FORMATS, Format, Records, TableFormat
@@ -44,6 +52,10 @@ EXAMPLE = """examples:
   rrext sql pipeline.pipe -f report.sql --json | jq '.[].day'
   rrext sql pipeline.pipe --write "insert into visit values ('2026-11-22', 31)"
   rrext sql pipeline.pipe
+  rrext sql orders.csv customers.parquet 'select name, sum(price) from orders join customers using (customer) group by name'
+
+In place of a pipeline, files: CSV, TSV, JSON (also .gz, .zst) and Parquet are tables of their names; a database of SQLite
+(.db, .sqlite) or DuckDB (.duckdb) is asked alone. They are only read.
 
 Without a statement it is a prompt on a terminal, and reads statements from stdin elsewhere. Several statements are
 separated by `;` and run in order, up to the first that fails; each is kept at once, unless it stands between `begin` and
@@ -65,7 +77,13 @@ statement is wrong. 130: cancelled by Ctrl-C.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_file(parser)
-    parser.add_argument("sql", metavar="SQL", nargs="?", help="the statements; else those of -f, of stdin or of the prompt")
+    parser.add_argument(
+        "words",
+        metavar="SQL",
+        nargs="*",
+        help="more files of data; the statements, else those of -f, of stdin or of the prompt",
+    )
+    parser.set_defaults(sql=None, pipeline=None)
     parser.add_argument("-f", dest="sql_file", metavar="FILE.sql", help="a file of statements, or - for stdin")
     parser.add_argument("--node", metavar="ID", help="the database that is asked, where the pipeline has several")
     given = parser.add_mutually_exclusive_group()
@@ -86,12 +104,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pipeline_options(parser)
     add_wait_option(parser)
     add_partial_option(parser)
-    let_words_follow_options(parser, "sql")
+    let_words_follow_options(parser, "words")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the statements; returns the exit code."""
     try:
+        _take_files(args)
         params = _params(args)
         text = _text(args)
     except ValueError as error:  # includes decoding errors
@@ -110,6 +129,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 SQL = Command(DESCRIPTION, EXAMPLE, add_arguments, run)
+
+
+def _take_files(args: argparse.Namespace) -> None:
+    """Find the files of data and the statements among the words. Raises `ValueError`, and `UsageError` for the files."""
+    words: list[str] = args.words
+    if is_data(args.file):
+        files = [args.file]
+        while words and is_data(words[0]):
+            files.append(words.pop(0))
+        args.pipeline = pipeline_of(files)
+        if args.write:
+            raise ValueError("--write: files are only read; a pipeline with a database may let it write")
+    if len(words) > 1:
+        raise ValueError(f"the statements are one text in quotes, not {len(words)} words: {' '.join(words[:2])} …")
+    args.sql = words[0] if words else None
 
 
 def _params(args: argparse.Namespace) -> Any:

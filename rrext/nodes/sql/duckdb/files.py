@@ -84,6 +84,11 @@ class FileTables:
         return sorted(name for name in glob.iglob(path, recursive=True) if os.path.isfile(name))
 
 
+def is_table(name: str) -> bool:
+    """Whether a file of this name becomes a table."""
+    return _extension(name) in _READERS
+
+
 def reading(files: Sequence[str]) -> str:
     """The statement that reads files of one kind. File names with pattern characters are read literally."""
     texts = ", ".join("'" + glob.escape(file).replace("'", "''") + "'" for file in files)

@@ -1,0 +1,76 @@
+"""`rrext sql FILE…`: files are asked without a pipeline."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from commands import EXAMPLES, Done, InProcess
+
+from rrext.cli.commands.sql_database import table_of
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder with orders and customers, and a database."""
+    (tmp_path / "orders.csv").write_text("id,customer,price\n1,a,3.5\n2,b,4\n3,a,1\n")
+    names = [{"customer": "a", "name": "Ada"}, {"customer": "b", "name": "Ben"}]
+    (tmp_path / "customers.json").write_text(json.dumps(names))
+    with sqlite3.connect(tmp_path / "crm.db") as database:
+        database.execute("create table visit (day text)")
+        database.execute("insert into visit values ('2026-11-29')")
+    database.close()
+    return tmp_path
+
+
+@pytest.fixture
+def ask(run: InProcess, data: Path):
+    def ask(*words: str) -> Done:
+        return run("sql", *words, cwd=data)
+
+    return ask
+
+
+def test_files_are_tables_of_their_names_and_can_be_joined(ask) -> None:
+    statement = "select name, sum(price) as s from orders join customers using (customer) group by name order by 1"
+    done = ask("orders.csv", "customers.json", statement)
+    assert (done.code, done.out) == (0, b"name,s\nAda,4.5\nBen,4.0\n")
+
+
+def test_a_database_is_asked_alone(ask) -> None:
+    assert ask("crm.db", "select * from visit").out == b"day\n2026-11-29\n"
+    done = ask("orders.csv", "crm.db", "select 1")
+    assert (done.code, "crm.db is a database, which is asked alone" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["none.csv", "select 1"], "there is no such file"),
+        (["none.db", "select 1"], "none.db"),
+        (["orders.csv", "insert into orders values (1)"], "Files are only read."),
+        (["orders.csv", "--write", "delete from orders"], "files are only read"),
+        (["orders.csv", "select", "1"], "one text in quotes, not 2 words"),
+        (["orders.csv", "./orders.csv", "select 1"], "would both be the table orders"),
+        (["orders.csv", "select * from order_"], "order_"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(ask, words: list[str], told: str) -> None:
+    done = ask(*words)
+    assert (done.code, done.out) in ((1, b""), (2, b""))
+    assert told in done.err
+
+
+def test_the_hint_of_a_refused_statement_is_a_way_that_works(run: InProcess) -> None:
+    done = run("sql", EXAMPLES / "duckdb.pipe", "delete from catalog")
+    assert 'hint: The node "db_1" only reads; with "allow_execute": true in its settings, --write' in done.err
+
+
+@pytest.mark.parametrize(
+    ("file", "table"),
+    [("a/orders.csv", "orders"), ("Our customers.2026.json.gz", "our_customers"), ("2026.csv", "t_2026"), ("--.csv", "t_")],
+)
+def test_the_name_of_a_table_needs_no_quotes(file: str, table: str) -> None:
+    assert table_of(file) == table
