@@ -24,8 +24,8 @@ _ENV_START: Final = 47
 """Where the start of the environment stands in /proc/self/stat, counted from behind the program's name (proc_pid_stat(5))."""
 
 
-def take_variables(prefix: str, names: Iterable[str]) -> dict[str, str]:
-    """The variables with a prefix, and those of the names, which this process does not have in its environment any more.
+def take_variables(prefix: str | tuple[()], names: Iterable[str]) -> dict[str, str]:
+    """The variables with a prefix, if one is given, and those of the names. This process has them in its environment no more.
 
     Names in `ORDINARY` keep their variable.
     """

@@ -552,8 +552,10 @@ def origin(text: str) -> str:
 
 
 def take_key(args: argparse.Namespace) -> str | None:
-    """The key in the environment, which is left out of it from now on."""
-    return os.environ.pop(KEY, None) if args.ws is not None else None
+    """The key in the environment, which nobody sees there from now on."""
+    from rrext.pipefile.environment import take_variables
+
+    return take_variables((), [KEY]).get(KEY) if args.ws is not None else None
 
 
 def check_options(args: argparse.Namespace) -> None:

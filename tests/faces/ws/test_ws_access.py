@@ -121,7 +121,9 @@ def test_a_strangers_messages_are_small_and_a_users_are_not(server: WsServer) ->
             socket.socket.recv(PATIENCE)
 
 
-def test_a_stranger_is_cut_off_after_a_while(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_stranger_is_cut_off_after_a_while_and_the_key_is_shown_to_nobody(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert app.AUTH_TIMEOUT <= 60
     program = (
         "import sys\nfrom rrext.faces.ws import app\napp.AUTH_TIMEOUT = 0.2\n"
@@ -137,6 +139,9 @@ def test_a_stranger_is_cut_off_after_a_while(monkeypatch: pytest.MonkeyPatch, tm
             if b"listening at" in line:
                 url = line.split()[-1].decode()
                 break
+        shown = Path(f"/proc/{process.pid}/environ").read_bytes()  # to all of its user
+        assert b"ROCKETRIDE_APIKEY=" in shown
+        assert ADA.encode() not in shown
         with connect(url, proxy=None) as socket, pytest.raises(ConnectionClosed) as closed:
             socket.recv(PATIENCE)
         assert closed.value.rcvd is not None
