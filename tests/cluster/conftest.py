@@ -6,4 +6,4 @@ import sys
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path += [str(TESTS / "routing"), str(TESTS / "faces"), str(TESTS / "tasks")]
+sys.path += [str(TESTS / "routing"), str(TESTS / "faces"), str(TESTS / "tasks"), str(TESTS / "providers")]

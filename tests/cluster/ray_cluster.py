@@ -8,8 +8,9 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
+import sysconfig
 import tempfile
+import venv
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -19,8 +20,10 @@ from task_server import processes
 TRIES = 3
 """On a busy machine a node gives up, because its agent has not started within 15 seconds."""
 
-RAY = (sys.executable, "-m", "ray.scripts.scripts")
-"""The command `ray`, of this environment."""
+RAY = ("-m", "ray.scripts.scripts")
+"""The command `ray`, of an environment."""
+
+FACES = Path(__file__).resolve().parents[1] / "faces"
 
 RAY_PORTS = range(10002, 20000)
 """Ports that Ray gives to its workers."""
@@ -41,13 +44,24 @@ def variables() -> dict[str, str]:
     return dict(line.split("=", 1) for line in done.stdout.splitlines() if line.startswith("RAY_"))
 
 
+def python_of_nodes(folder: Path) -> Path:
+    """The Python of nodes: an environment with all of this one, and what the nodes of the faces import, which has to be
+    installed there. They share a folder for their gates."""
+    made, gates = folder / "python", folder / "gates"
+    venv.create(made)
+    gates.mkdir()
+    install = Path(sysconfig.get_path("purelib", "venv", {"base": str(made)})) / "tests.pth"
+    here = f"import os, site; site.addsitedir({sysconfig.get_path('purelib')!r}); os.environ['FACE_STATE'] = {str(gates)!r}"
+    install.write_text(f"{here}\n{FACES}\n")
+    return made / "bin" / "python"
+
+
 class RayNode:
     """A node: `ray start --block`, with all that it has started."""
 
-    def __init__(self, name: str, command: list[str], environment: dict[str, str]) -> None:
-        self.name = name
+    def __init__(self, python: Path, command: list[str], environment: dict[str, str]) -> None:
         self._block = subprocess.Popen(
-            [*RAY, "start", *command, "--block"],
+            [python, *RAY, "start", *command, "--block"],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -72,49 +86,80 @@ class RayNode:
             found |= more
         return sorted(found)
 
-    def end(self) -> None:
-        """End all its processes. None is named by its number once it may have ended: another one may have that by then."""
+    def kill(self) -> None:
+        """Kill all its processes, as a machine that loses its power. None is named by its number once it may have ended:
+        another one may have that by then."""
         if self._block.returncode is not None:
             return
+        handles: dict[int, int] = {}
         with ExitStack() as opened:
-            handles: list[int] = []
-            for pid in self.pids():
-                with suppress(ProcessLookupError):
-                    handles.append(os.pidfd_open(pid))
-                    opened.callback(os.close, handles[-1])
-            self._block.send_signal(signal.SIGTERM)
-            with suppress(subprocess.TimeoutExpired):
-                self._block.wait(10)
-            for handle in handles:
+            while more := set(self.pids()) - handles.keys():
+                for pid in more:
+                    with suppress(ProcessLookupError):
+                        handles[pid] = os.pidfd_open(pid)
+                        opened.callback(os.close, handles[pid])
+                        signal.pidfd_send_signal(handles[pid], signal.SIGSTOP)  # it starts no further ones
+            for handle in handles.values():
                 with suppress(ProcessLookupError):
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
-            self._block.wait()
+        self._block.wait()
         assert self._block.stdout is not None
         self._block.stdout.close()
+
+
+class Redis:
+    """What keeps the tables of a head when that is gone. All that comes is in a file of the cluster's folder, as it came."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.address = f"127.0.0.1:{(port := _free_port())}"
+        command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
+        command += ["--save", "", "--appendonly", "yes", "--appendfsync", "no"]
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        assert self._process.stdout is not None
+        assert any(b"Ready to accept connections" in line for line in self._process.stdout)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it runs."""
+        return self._process.poll() is None
+
+    def end(self) -> None:
+        """End it, and forget all."""
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
 
 class RayCluster:
     """The address of a cluster, the variables of its clients, the folder of its logs, and its nodes."""
 
-    def __init__(self, port: int, folder: Path) -> None:
+    def __init__(self, port: int, folder: Path, redis: Redis) -> None:
         self.head = f"127.0.0.1:{port}"
         self.folder = folder
         self.variables = variables()
+        self.python = python_of_nodes(folder)
+        self.redis = redis
         self.nodes: dict[str, RayNode] = {}
         self._port = port
 
     def start(self, name: str) -> bool:
-        """Start a node; the first one is the head. Whether it runs."""
+        """Start a node, perhaps once more; the first one is the head. Whether it runs."""
+        is_head = name == next(iter(self.nodes), name)
         head, other = commands("ray start")
-        given = [*(other if self.nodes else head)[2:], "--node-ip-address", "127.0.0.1", "--num-cpus", "2"]
+        given = [*(head if is_head else other)[2:], "--node-ip-address", "127.0.0.1", "--num-cpus", "2"]
         given[given.index("--node-name") + 1] = name
-        if self.nodes:
-            given[given.index("HEAD:6379")] = self.head
-        else:
+        environment = {**os.environ, **self.variables, "PYTHONUNBUFFERED": "1"}
+        if is_head:
             given[given.index("6379")] = str(self._port)
             given += ["--temp-dir", str(self.folder)]
-        environment = {**os.environ, **self.variables, "PYTHONUNBUFFERED": "1"}
-        node = self.nodes[name] = RayNode(name, given, environment)
+            (self.folder / "ray_current_cluster").unlink(missing_ok=True)  # else the other node counts as a head that runs
+            if self.redis.is_up:
+                environment["RAY_REDIS_ADDRESS"] = self.redis.address
+        else:
+            given[given.index("HEAD:6379")] = self.head
+        node = self.nodes[name] = RayNode(self.python, given, environment)
         return node.wait()
 
     def drain(self, node: RayNode) -> None:
@@ -123,12 +168,13 @@ class RayCluster:
         number = raylet.partition("--node_id=")[2].partition("\0")[0]
         given = ["--address", self.head, "--node-id", number, "--deadline-remaining-seconds", "600"]
         given += ["--reason", "DRAIN_NODE_REASON_PREEMPTION", "--reason-message", "a test"]
-        subprocess.run([*RAY, "drain-node", *given], env={**os.environ, **self.variables}, cwd="/", check=True)
+        subprocess.run([self.python, *RAY, "drain-node", *given], env={**os.environ, **self.variables}, cwd="/", check=True)
 
     def end(self) -> None:
-        """End all nodes, the head last."""
-        for node in reversed(list(self.nodes.values())):
-            node.end()
+        """End all of it."""
+        for node in self.nodes.values():
+            node.kill()
+        self.redis.end()
 
 
 @contextmanager
@@ -148,10 +194,11 @@ def ray_head(**variables: str) -> Iterator[str]:
 @contextmanager
 def _started(*names: str, **variables: str) -> Iterator[RayCluster]:
     folder = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp"))  # a socket's path has few characters
-    cluster = RayCluster(_free_port(), folder)
+    cluster = None
     try:
         for attempt in range(TRIES):
-            cluster = RayCluster(_free_port(), folder / str(attempt))
+            (own := folder / str(attempt)).mkdir()
+            cluster = RayCluster(_free_port(), own, Redis(own / "redis"))
             cluster.variables.update(variables)
             if all(map(cluster.start, names)):
                 break
@@ -160,7 +207,8 @@ def _started(*names: str, **variables: str) -> Iterator[RayCluster]:
             raise AssertionError(f"no cluster in {TRIES} tries")
         yield cluster
     finally:
-        cluster.end()
+        if cluster is not None:
+            cluster.end()
         shutil.rmtree(folder, ignore_errors=True)
 
 

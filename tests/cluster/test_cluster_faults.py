@@ -328,6 +328,17 @@ async def test_a_node_with_another_module_of_nodes_is_refused(monkeypatch: pytes
             await links._place(NO_RESOURCES, frozenset())
 
 
+async def test_a_file_of_nodes_that_cannot_be_imported_on_a_node_is_told_by_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with world(monkeypatch) as made:
+        links: Any = made.engine.pool.links
+        links._files = {NODES: "import only_on_the_server"}
+        made.engine.pool.drop_warm(lambda worker: True)
+        with pytest.raises(
+            TaskLost, match="routed_nodes.py, line 1: ModuleNotFoundError: No module named 'only_on_the_server'"
+        ):
+            await made.execute("b")
+
+
 def test_a_module_whose_package_raises_is_one_that_is_not_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "raising").mkdir()
     (tmp_path / "raising" / "__init__.py").write_text("raise RuntimeError")

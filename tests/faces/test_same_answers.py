@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from answer_rows import ROWS, Row, told
-from face import WAYS, Way
+from face import WAYS, Face, Way
 from houses import ISOLATED, open_house
 
 from rrext.server.commands import COMMANDS, SUBCOMMANDS
@@ -22,10 +22,14 @@ WORKER = 1 << 32
 
 async def all_answers(way: Way) -> dict[str, Any]:
     async with open_house(way, fresh=True) as house, house.connect() as face:
-        rows = [row for row in ROWS if not (row.of_session and way.kind == "engine")]
         if way.kind in ISOLATED:
-            return {row.name: counted_from_one(await told(face, of_worker(row))) for row in rows}
-        return {row.name: await told(face, row) for row in rows}
+            return await answers_of_processes(face)
+        return {row.name: await told(face, row) for row in ROWS if not (row.of_session and way.kind == "engine")}
+
+
+async def answers_of_processes(face: Face) -> dict[str, Any]:
+    """The answers of a fresh server whose tasks have processes of their own."""
+    return {row.name: counted_from_one(await told(face, of_worker(row))) for row in ROWS}
 
 
 def of_worker(row: Row) -> Row:
@@ -58,9 +62,12 @@ async def expected() -> dict[str, Any]:
 
 
 async def test_every_request_of_the_table_is_answered_alike(way: Way, expected: dict[str, Any]) -> None:
-    answers = await all_answers(way)
-    different = {name: (answer, expected[name]) for name, answer in answers.items() if answer != expected[name]}
-    assert not different
+    assert not different(await all_answers(way), expected)
+
+
+def different(answers: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
+    """Those that differ, both of each."""
+    return {name: (answer, expected[name]) for name, answer in answers.items() if answer != expected[name]}
 
 
 async def test_every_request_of_the_table_has_its_code(expected: dict[str, Any]) -> None:
