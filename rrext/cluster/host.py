@@ -37,7 +37,7 @@ from rrext.cluster.control import (
     hashes_of_modules,
     own_versions,
 )
-from rrext.cluster.placement import HOST_PATIENCE, TASKS_PER_HOST, HostAddress, HostStart
+from rrext.cluster.placement import HOST_PATIENCE, HostAddress, HostStart
 from rrext.errors import RrextError
 from rrext.limits import DEFAULTS
 from rrext.tasks import distant_server
@@ -62,10 +62,10 @@ log: Final = logging.getLogger("rrext.cluster")
 
 
 class HostedWorker:
-    """A worker that the host has started: as `number` of the server, or ahead of its use (0). It hears of its process."""
+    """A worker that the host has started, as `number` of the server. It hears of its process."""
 
-    def __init__(self, host: WorkerHost, process: WorkerProcess, certificate: str) -> None:
-        self.number = 0
+    def __init__(self, host: WorkerHost, number: int, process: WorkerProcess, certificate: str) -> None:
+        self.number = number
         self.memory = 0
         self.process = process
         self.certificate = certificate
@@ -95,7 +95,7 @@ class HostedWorker:
 
     def wrote_stderr(self, text: bytes) -> None:
         """Pass it on. While the server reads nothing it is dropped, as nobody else has an interest."""
-        if self.number and not self._host.control.is_full:
+        if not self._host.control.is_full:
             self._host.control.send(Wrote(self.number, text))
 
     def note_excess(self, excess: Excess) -> None:
@@ -123,7 +123,6 @@ class WorkerHost:
         self._settings = WorkerSettings(number=0, limits=DEFAULTS)
         self._workers: set[HostedWorker] = set()
         """All whose process has not ended."""
-        self._warm: asyncio.Task[HostedWorker] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._sweeps: set[asyncio.Task[Any]] = set()
         self._starter = WorkerStarter(distant_server.__name__)
@@ -164,7 +163,6 @@ class WorkerHost:
     def _greet(self, greeting: Greeting) -> None:
         self.control.send(Greeting(own_versions(), hashes_of_modules(greeting.nodes)))
         self._settings = WorkerSettings(number=0, limits=greeting.limits or DEFAULTS)
-        self._warm_up()
 
     async def _look(self, number: int) -> None:
         stopped = [await worker.process.is_stopped() for worker in self._named(number)]
@@ -172,17 +170,21 @@ class WorkerHost:
 
     # -- starts
 
-    def _warm_up(self) -> None:
-        if self._warm is None and len(self._workers) < TASKS_PER_HOST and not self.control.is_over:
-            self._warm = self._spawn(self._new())
+    async def _give(self, start: Start) -> None:
+        """Give the server a worker, which listens."""
+        try:
+            worker = await self._new(start.worker)
+        except (OSError, RrextError) as error:
+            self.control.send(StartFailed(start.worker, str(error)))
+            return
+        if start.memory:
+            self._bound(worker, start.memory)
+        self.control.send(Started(start.worker, worker.process.pid, worker.port, worker.certificate))
 
-    async def _new(self) -> HostedWorker:
+    async def _new(self, number: int) -> HostedWorker:
         """Start a worker, and return when it listens. Raises `OSError` and `RrextError`."""
-        identity = await in_thread(self._threads, new_identity, "rrext-worker")
-        listening = Listening(self._start.listen, identity.certificate, identity.key, self._start.certificate)
-        settings = msgspec.structs.replace(self._settings, listening=listening)
-        process = await in_thread(self._threads, WorkerProcess, settings, self._starter)
-        worker = HostedWorker(self, process, identity.certificate)
+        process, certificate = await in_thread(self._threads, self._started)
+        worker = HostedWorker(self, number, process, certificate)
         self._workers.add(worker)
         while not (await asyncio.wait([worker.listens], timeout=START_PATIENCE))[0]:
             if await process.is_stopped():
@@ -191,34 +193,16 @@ class WorkerHost:
             raise OSError(f"the process of a worker ended: {process.how}")
         return worker
 
-    async def _give(self, start: Start) -> None:
-        """Give the server a worker: the warm one, else a new one."""
-        warm, self._warm = self._warm, None
-        try:
-            worker = None
-            if warm is not None:
-                with suppress(OSError, RrextError):
-                    worker = await warm
-            if worker is not None and await worker.process.is_stopped():
-                worker.process.signal_group(signal.SIGKILL)
-                worker = None
-            if worker is None or worker.has_ended:
-                worker = await self._new()
-        except (OSError, RrextError) as error:
-            self.control.send(StartFailed(start.worker, str(error)))
-            return
-        worker.number = start.worker
-        if start.memory:
-            self._bound(worker, start.memory)
-        self.control.send(Started(start.worker, worker.process.pid, worker.port, worker.certificate))
-        if worker.process.stderr.tail:
-            self.control.send(Wrote(start.worker, worker.process.stderr.tail))
-        self._warm_up()
+    def _started(self) -> tuple[WorkerProcess, str]:
+        """A new process with its certificate. In a thread."""
+        identity = new_identity("rrext-worker")
+        listening = Listening(self._start.listen, identity.certificate, identity.key, self._start.certificate)
+        return WorkerProcess(msgspec.structs.replace(self._settings, listening=listening), self._starter), identity.certificate
 
     def ended(self, worker: HostedWorker) -> None:
         """Forget a worker that has ended, with all that it left behind."""
         self._workers.discard(worker)
-        if worker.number and not self.control.is_over:
+        if not self.control.is_over:
             self.control.send(Ended(worker.number, worker.process.exit_code, worker.process.how))
         sweeping = self._spawn(in_thread(self._threads, sweep, [worker.process.mark]))
         self._sweeps.add(sweeping)
