@@ -7,7 +7,6 @@ and the hash of the file in the user's folder of configuration.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -160,7 +159,9 @@ def _read(path: str) -> tuple[str, str | None]:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    import hashlib  # it takes longer to load than a search that finds no file
+
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
 
 class _Fault(NamedTuple):
@@ -285,7 +286,7 @@ def trust_folder() -> str:
 
 
 def _mark_of(path: str) -> str:
-    return os.path.join(trust_folder(), f"{hashlib.sha256(os.fsencode(path)).hexdigest()}.json")
+    return os.path.join(trust_folder(), f"{_digest(path)}.json")
 
 
 def _trusted_digest(path: str) -> str | None:

@@ -15,6 +15,8 @@ OPTIONS = {
     "connections": "the file of connections, as `--connections`",
     "root": "the folder that no node's paths may leave, as `--root`",
     "python_packages": "packages that Python programs may import, as `--python-package`",
+    "project": "the file of the project, as `--project`; else rrext.toml of the pipeline, where it is trusted",
+    "no_project": "true: no rrext.toml that is found counts, as with `--no-project`",
 }
 """The settings in pytest's configuration, whose names begin with `rrext_`; paths begin at its folder."""
 
@@ -22,8 +24,8 @@ OPTIONS = {
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the settings."""
     for name, text in OPTIONS.items():
-        is_one = name in ("connections", "root")
-        parser.addini(f"rrext_{name}", text, "string" if is_one else "args", default=None if is_one else [])
+        kind = "args" if name in ("nodes", "env", "python_packages") else "bool" if name == "no_project" else "string"
+        parser.addini(f"rrext_{name}", text, kind, default={"args": [], "bool": False, "string": None}[kind])
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from rrext.connections import NO_CONNECTIONS, Connections, load_connections
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import load_nodes
 from rrext.pipefile.environment import Environment
+from rrext.project import ProjectSettings, find_project, named_project
 from rrext.testing.case_file import Case, CaseFile
 from rrext.testing.case_runner import CaseRunner, Surroundings
 
@@ -43,7 +45,7 @@ class PipelineCases(pytest.File):
     def setup(self) -> None:
         """Make what the cases share."""
         self._loop = asyncio.Runner()
-        self._runner = CaseRunner(self._cases, _surroundings(self.config))
+        self._runner = CaseRunner(self._cases, _surroundings(self.config, self.path))
 
     def teardown(self) -> None:
         """End the pipelines."""
@@ -82,10 +84,14 @@ class PipelineCase(pytest.Item):
         return self.path, self._line - 1, self.name
 
 
-def _surroundings(config: pytest.Config) -> Surroundings:
+def _surroundings(config: pytest.Config, pipeline: Path) -> Surroundings:
     folder = str(config.rootpath)
+    project = _project(config, pipeline)
     nodes, names, packages = (config.getini(f"rrext_{name}") for name in ("nodes", "env", "python_packages"))
-    root, connections = (config.getini(f"rrext_{name}") for name in ("root", "connections"))
+    paths = (config.getini(f"rrext_{name}") for name in ("root", "connections"))
+    root, connections = (os.path.join(folder, path) if path else None for path in paths)
+    nodes = nodes or project.nodes
+    connections = connections or project.connections
 
     def catalog() -> Catalog:
         found = Catalog()
@@ -94,11 +100,22 @@ def _surroundings(config: pytest.Config) -> Surroundings:
                 found.add(node_class)
         return found
 
-    known: Connections = NO_CONNECTIONS if not connections else load_connections(os.path.join(folder, connections))
+    known: Connections = NO_CONNECTIONS if not connections else load_connections(connections)
     return Surroundings(
         catalog=catalog,
-        environment=Environment.of_process(names),
+        environment=Environment.of_process(names or project.env),
         connections=known,
-        root=os.path.join(folder, root) if root else None,
+        root=root or project.root,
         packages=tuple(packages),
     )
+
+
+def _project(config: pytest.Config, pipeline: Path) -> ProjectSettings:
+    """The settings that count of the project; a warning tells of others."""
+    named: str | None = config.getini("rrext_project")
+    if named:
+        return named_project(os.path.join(str(config.rootpath), named)).allowed
+    project = None if config.getini("rrext_no_project") else find_project(str(pipeline.parent))
+    if project is not None and project.notice is not None:
+        warnings.warn(pytest.PytestWarning(project.notice), stacklevel=1)
+    return ProjectSettings() if project is None else project.allowed

@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from rrext.cli.main import main
 from rrext.pytest_plugin import OPTIONS
 
 HERE = Path(__file__).resolve().parent
@@ -62,3 +65,20 @@ def test_its_settings_are_the_options_of_the_command_line():
     parser = ArgumentParser()
     add_pipeline_options(parser)
     assert set(OPTIONS) == set(vars(parser.parse_args([])))
+
+
+def test_a_trusted_project_gives_what_the_settings_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "rrext.toml").write_text(f'nodes = ["{HERE / "case_nodes.py"}"]')
+    (folder / "desk.pipe").write_text(PIPE)
+    cases = [{"name": "adds", "tool": "add", "input": {"a": 1, "b": 2}, "expect": {"$at": {"/sum": 3}}}]
+    (folder / "desk.cases.json").write_text(json.dumps({"cases": cases}))
+    code, told = pytest_in(folder)
+    assert code == 1, told
+    assert "nodes ignored: it is not trusted" in told
+    assert pytest_in(folder, "-o", "rrext_project=rrext.toml")[0] == 0
+    assert main(["trust", "--yes", str(folder)]) == 0
+    assert pytest_in(folder)[0] == 0
+    assert pytest_in(folder, "-o", "rrext_no_project=true")[0] == 1
