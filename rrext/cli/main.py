@@ -60,9 +60,6 @@ MODULES = {"schema": "nodes", "help": "completion", "ps": "running", "logs": "ru
 AT_SERVERS = frozenset(("tools", "tool", "send", "chat"))
 """Commands that can use a server in place of a file; `--at` changes their options."""
 
-OF_NO_PROJECT = frozenset(("init", "new", "trust", "trace", "ps", "logs", "stop", "completion", "help"))
-"""Commands that read no project."""
-
 EXAMPLES = """examples:
   rrext init pipeline.pipe
   rrext tools pipeline.pipe
@@ -170,7 +167,7 @@ def _run(words: list[str]) -> int:
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
-    if not words or words[0] not in COMMANDS.keys() - OF_NO_PROJECT or _uses_server(words):
+    if not words or words[0] not in COMMANDS or _uses_server(words):
         return make_parser(words).parse_args(words)
     from rrext.cli.projects import parse
 

@@ -20,13 +20,13 @@ Make = Callable[[dict[str, Any]], argparse.ArgumentParser]
 
 
 def parse(words: Sequence[str], make: Make) -> argparse.Namespace:
-    """The arguments of a command that may have a project. Raises `UsageError`."""
+    """The arguments of a command, with those of a project if it takes one. Raises `UsageError`."""
     if not {"-h", "--help"}.isdisjoint(words):
         return make({}).parse_args(words)
     if words[0] in NEXT and (args := _without_file(words, make)) is not None:
         return args
     args = make({}).parse_args(words)
-    project = None if words[0] == "lsp" and args.project is None else _project_of(args)  # an editor has folders of its own
+    project = None if words[0] == "lsp" and args.project is None else _project_of(args)  # editors have folders of their own
     if project is None:
         return args
     if words[0] == "serve" and project.allowed.serve:
@@ -63,7 +63,7 @@ def _is_pipeline(word: str, command: str) -> bool:
 
 def _project_of(args: argparse.Namespace) -> Project | None:
     """The project of the pipelines that are named, or of the current folder."""
-    if args.no_project:
+    if getattr(args, "no_project", True):  # also of a command that has no such option
         return None
     files = [args.file] if getattr(args, "file", None) else getattr(args, "files", [])
     folders = dict.fromkeys(os.path.dirname(os.path.abspath(file)) for file in files if file != "-")
