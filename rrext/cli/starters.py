@@ -139,6 +139,26 @@ DOCUMENTS: Final = """\
 }
 """
 
+DOCUMENTS_CASES: Final = """\
+// What the pipeline answers: `rrext test FILE.pipe`, or pytest. `rrext help test` has the forms of expectations.
+{
+  "cases": [
+    {
+      "name": "a document is stored",
+      "lane": "tags",
+      "input": { "$file": "$stem.files/library.md" },
+      "expect": { "$at": { "/stored/store_1": 1 } },
+    },
+    {
+      "name": "its passages are found",
+      "tool": "search",
+      "input": { "query": "When is the library open?", "top_k": 1 },
+      "expect": { "$at": { "/results/0/content": { "$pattern": "nine to five" } } },
+    },
+  ],
+}
+"""
+
 WELCOME: Final = """\
 # The library
 
@@ -165,6 +185,21 @@ SQL: Final = """\
   ],
   "project_id": "$project_id",
   "version": 1,
+}
+"""
+
+SQL_CASES: Final = """\
+// What the pipeline answers: `rrext test FILE.pipe`, or pytest. `rrext help test` has the forms of expectations.
+{
+  "cases": [
+    {
+      "name": "a query answers rows",
+      "tool": "query",
+      "input": { "sql": "select 2 + 2 as four" },
+      "expect": { "$at": { "/rows": [{ "four": 4 }] } },
+    },
+    { "name": "a query changes nothing", "tool": "query", "input": { "sql": "drop table visit" }, "error": "not_read_only" },
+  ],
 }
 """
 
@@ -204,6 +239,20 @@ CHAT: Final = """\
   ],
   "project_id": "$project_id",
   "version": 1,
+}
+"""
+
+CHAT_CASES: Final = """\
+// What the pipeline answers: `rrext test FILE.pipe`, or pytest. `rrext help test` has the forms of expectations.
+{
+  "cases": [
+    {
+      "name": "the hours are known",
+      "lane": "questions",
+      "input": "When are you open?",
+      "expect": { "$at": { "/answers/0": { "$pattern": "nine to five" } } },
+    },
+  ],
 }
 """
 
@@ -262,6 +311,20 @@ AGENT: Final = """\
 }
 """
 
+AGENT_CASES: Final = """\
+// What the pipeline answers: `rrext test FILE.pipe`, or pytest. `rrext help test` has the forms of expectations.
+{
+  "cases": [
+    {
+      "name": "the agent looks at the files before it answers",
+      "tool": "run_agent",
+      "input": { "query": "Which files are here?" },
+      "expect": { "$at": { "/content": { "$pattern": "^The first file is .+" }, "/meta/calls": 1 } },
+    },
+  ],
+}
+"""
+
 API: Final = """\
 // The tools of an API of your own, in Python: $stem.py. rrext.toml names both: here `rrext tool find_orders` is enough.
 {
@@ -280,6 +343,17 @@ API: Final = """\
   ],
   "project_id": "$project_id",
   "version": 1,
+}
+"""
+
+API_CASES: Final = """\
+// What the tools answer: `rrext test FILE.pipe`, or pytest. `rrext help test` has the forms of expectations.
+{
+  "cases": [
+    { "name": "open orders are found", "tool": "find_orders", "expect": [{ "id": 1, "status": "open", "total": 12.5 }] },
+    { "name": "an order has a total", "tool": "get_order", "input": { "number": 2 }, "expect": { "$at": { "/total": 80 } } },
+    { "name": "a status is one of two", "tool": "find_orders", "input": { "status": "lost" }, "error": "invalid_arguments" },
+  ],
 }
 """
 
@@ -353,8 +427,12 @@ STARTERS: Final = {
     "first": Starter("files and texts", {"$stem.pipe": FIRST}, ("rrext tool $file list_directory",)),
     "documents": Starter(
         "search in documents",
-        {"$stem.pipe": DOCUMENTS, "$stem.files/library.md": WELCOME},
-        ("rrext send --sync $file $documents", "rrext tool $file search query='When is the library open?' top_k=1"),
+        {"$stem.pipe": DOCUMENTS, "$stem.cases.json": DOCUMENTS_CASES, "$stem.files/library.md": WELCOME},
+        (
+            "rrext send --sync $file $documents",
+            "rrext tool $file search query='When is the library open?' top_k=1",
+            "rrext test $file",
+        ),
     ),
     "knowledge": Starter(
         "documents and questions",
@@ -368,21 +446,32 @@ STARTERS: Final = {
     ),
     "sql": Starter(
         "a database",
-        {"$stem.pipe": SQL, "$stem.sql": VISITS},
-        ("rrext sql $file --write -f $statements", "rrext sql $file 'select sum(people) from visit'"),
+        {"$stem.pipe": SQL, "$stem.cases.json": SQL_CASES, "$stem.sql": VISITS},
+        ("rrext sql $file --write -f $statements", "rrext sql $file 'select sum(people) from visit'", "rrext test $file"),
     ),
     "api": Starter(
         "tools of your own in Python",
-        {"$stem.pipe": API, "$stem.py": ORDERS, "rrext.toml": PROJECT},
-        ("rrext tools $file", "rrext tool $file find_orders status=open", "rrext mcp $file --print-config claude"),
+        {"$stem.pipe": API, "$stem.cases.json": API_CASES, "$stem.py": ORDERS, "rrext.toml": PROJECT},
+        (
+            "rrext tools $file",
+            "rrext tool $file find_orders status=open",
+            "rrext test $file",
+            "rrext mcp $file --print-config claude",
+        ),
     ),
     "chat": Starter(
-        "questions and answers", {"$stem.pipe": CHAT}, ("rrext chat $file 'When are you open?'", "rrext show $file")
+        "questions and answers",
+        {"$stem.pipe": CHAT, "$stem.cases.json": CHAT_CASES},
+        ("rrext chat $file 'When are you open?'", "rrext test $file", "rrext show $file"),
     ),
     "agent": Starter(
         "a model with tools",
-        {"$stem.pipe": AGENT},
-        ("rrext chat $file 'Which files are here?'", "rrext tool $file run_agent query='Which files are here?'"),
+        {"$stem.pipe": AGENT, "$stem.cases.json": AGENT_CASES},
+        (
+            "rrext chat $file 'Which files are here?'",
+            "rrext test $file",
+            "rrext tool $file run_agent query='Which files are here?'",
+        ),
     ),
 }
 """Name of a template → what it writes."""

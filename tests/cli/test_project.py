@@ -203,7 +203,6 @@ READING = [
         ["send", "nodes.py"],
     ),
     *(["show"], ["sql", "select 1"], ["space", "list"], ["completion", "words", "tool", ""], ["trust"], ["help"], ["lsp"]),
-    *(["ps", "--at", "unix:s"], ["logs", "--at", "unix:s"], ["stop", "--at", "unix:s", "p"]),
     *(["trace", "p.pipe"], ["init", "new.pipe"], ["new", "node", "my-node"], ["test", "p.pipe"], ["test"]),
     *(["ps", "--at", "unix:s"], ["logs", "--at", "unix:s"], ["stop", "--at", "unix:s", "p"], ["sql", "p.csv", "select 1"]),
 ]

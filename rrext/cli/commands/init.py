@@ -23,7 +23,8 @@ EXAMPLE = """examples:
   rrext init --template knowledge library.pipe --folder documents
   rrext send --sync library.pipe documents
 
-Beside the pipeline, documents writes a document, sql some statements, and api a node in Python and rrext.toml, which it trusts.
+Beside the pipeline most templates write its cases (FILE.cases.json), documents a document, sql some statements, and api a node
+in Python and rrext.toml, which it trusts.
 
 Exit code 0: the files are written. 2: one of them is there already, or cannot be written.
 """
