@@ -33,11 +33,14 @@ PRIVATE_FILES: Final = frozenset((("serve", "keys"), ("serve", "tls-key"), ("ser
 MAX_PROJECT: Final = 64 * 1024
 """Bytes of a project file: it has tens of lines, and every command reads it."""
 
-MAX_LINE: Final = 2000
+MAX_LINE: Final = 1000
 """Characters of its longest line: the time to read a key with dots grows with the square of its parts."""
 
 MAX_NAME: Final = 80
 """Characters of a setting's name in a message: the names that exist have a tenth of it."""
+
+MAX_PROBLEMS: Final = 20
+"""Problems that are told at once: a file has a few settings."""
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -190,7 +193,7 @@ def _settings(path: str, text: str) -> ProjectSettings:
         if name in values:
             values[name] = absolute(values[name], folder)
     if "nodes" in values:
-        values["nodes"] = tuple(absolute(each, folder) if _is_file(each) else each for each in values["nodes"])
+        values["nodes"] = tuple(_node(each, folder) for each in values["nodes"])
     if "root" in values and not _is_within(values["root"], folder):
         faults.append(_Fault(("root",), "it leaves the folder of the project; --root may"))
     faults = [*_strange_values(tables), *_unknown(tables), *faults]
@@ -223,9 +226,13 @@ def absolute(path: str, folder: str) -> str:
     return os.path.normpath(os.path.join(folder, os.path.expanduser(path)))
 
 
-def _is_file(name: str) -> bool:
-    """Whether a value of `nodes` names a file, by the same rule as `--nodes`."""
-    return name.endswith(".py") or os.sep in name
+def _node(name: str, folder: str) -> str:
+    """The absolute path of a file of nodes, or the name of a module. One that lies in the folder is a file of it: as a module
+    it would be looked up in the current folder, which may be anybody's.
+    """
+    is_file = name.endswith(".py") or os.sep in name  # the rule of --nodes
+    own = absolute(name if is_file else f"{name}.py", folder)
+    return own if is_file or os.path.isfile(own) else name
 
 
 def _is_within(path: str, folder: str) -> bool:
@@ -276,7 +283,8 @@ def invalid(path: str, text: str, faults: list[_Fault] | list[tuple[tuple[str, .
             pointer = pointer.rpartition("/")[0]
         where = f"{path}:{lines[pointer]}" if pointer else path
         told[one_line(f"{where}: {'.'.join(place)[:MAX_NAME]}: {message}")] = None
-    return UsageError("\n".join(told))
+    more = [f"and {len(told) - MAX_PROBLEMS} more problems"] if len(told) > MAX_PROBLEMS else []
+    return UsageError("\n".join([*list(told)[:MAX_PROBLEMS], *more]))
 
 
 def trust_folder() -> str:

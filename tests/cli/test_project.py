@@ -134,6 +134,15 @@ def test_the_root_keeps_paths_in_the_folder(project: Path) -> None:
     assert call("tool", "here.pipe", "list_directory", "--root", "inner", cwd=project).value["count"] == 0
 
 
+def test_a_module_of_the_project_s_folder_is_found_there_and_not_in_the_current_one(trusted: Path) -> None:
+    (trusted / NAME).write_text(PROJECT.replace("nodes.py", "nodes"))
+    (trusted / "inner" / "nodes.py").write_text(NODE)
+    assert call("trust", "--yes", cwd=trusted).code == 0
+    assert call("tool", "tell", cwd=trusted / "inner").value == ["seen"]
+    assert sprung(trusted)
+    assert not sprung(trusted / "inner")
+
+
 def test_the_connections_are_those_of_the_project(trusted: Path) -> None:
     (trusted / NAME).write_text('connections = "c.toml"')
     (trusted / "c.toml").write_text('[shop]\nprovider = "nonsense"\n')
@@ -380,6 +389,12 @@ def test_a_file_that_is_wrong_stops_the_command_with_its_line(project: Path, tex
     assert (done.code, done.out, "Traceback" in done.err) == (2, b"", False)
     assert said in done.err
     assert call("tools", "--no-project", "files.pipe", cwd=project).code == 0
+
+
+def test_a_hundred_problems_are_counted(project: Path) -> None:
+    (project / NAME).write_text("\n".join(f"x{number} = 1" for number in range(100)))
+    done = call("tools", "files.pipe", cwd=project)
+    assert (done.code, done.err.splitlines()[20:]) == (2, ["and 80 more problems"])
 
 
 def test_all_problems_are_told_at_once(project: Path) -> None:
