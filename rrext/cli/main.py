@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "init": "write a first pipeline, which runs at once",
+    "doctor": "tell what this machine has for rrext, and what it lacks",
     "new": "write the package of a node of your own",
     "tools": "list the tools of a pipeline",
     "tool": "call one tool of a pipeline",

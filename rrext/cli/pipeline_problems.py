@@ -182,7 +182,8 @@ def no_pipeline(path: str, content: bytes) -> str | None:
         case ".sql":
             advice = f"`rrext sql FILE.pipe -f {quote(path)}` runs its statements."
         case _:
-            advice = "Name a pipeline with a node that reads it; `rrext init` writes a first one."
+            asked = f"`rrext sql {quote(path)}` asks it; else n" if kind in ("a database", "a table") else "N"
+            advice = f"{asked}ame a pipeline with a node that reads it; `rrext init` writes a first one."
     return f"This is {kind}, no pipeline. {advice}"
 
 

@@ -214,6 +214,7 @@ READING = [
     *(["show"], ["sql", "select 1"], ["space", "list"], ["completion", "words", "tool", ""], ["trust"], ["help"], ["lsp"]),
     *(["trace", "p.pipe"], ["init", "new.pipe"], ["new", "node", "my-node"], ["test", "p.pipe"], ["test"]),
     *(["ps", "--at", "unix:s"], ["logs", "--at", "unix:s"], ["stop", "--at", "unix:s", "p"], ["sql", "p.csv", "select 1"]),
+    ["doctor"],
 ]
 
 

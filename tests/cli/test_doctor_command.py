@@ -1,0 +1,99 @@
+"""`rrext doctor`: what a machine gives rrext, and what it lacks."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from commands import EXAMPLES, InProcess, call, environment, spawned, until
+from forked import completed
+
+from rrext.version import __version__
+
+BROKEN = """
+from rrext import Node
+
+
+class Broken(Node):
+    provider = "broken"
+
+    @classmethod
+    def unavailable(cls):
+        return "this needs a sky: pip install sky"
+
+
+class Worse(Node):
+    provider = "worse"
+
+    @classmethod
+    def unavailable(cls):
+        raise ValueError("no idea")
+"""
+
+
+def found(run: InProcess, *args: object) -> tuple[int, dict[str, tuple[str, str]]]:
+    """The exit code; what was looked at → state and words."""
+    done = run("doctor", "--json", *args)
+    return done.code, {each["what"]: (each["state"], each["found"]) for each in done.lines}
+
+
+def test_it_tells_of_python_the_limits_and_the_nodes(run: InProcess, tmp_path: Path) -> None:
+    (tmp_path / "nodes_of_doctor.py").write_text(BROKEN)
+    code, told = found(run, "--nodes", tmp_path / "nodes_of_doctor.py")
+    assert code == 0
+    assert told["rrext"][1].startswith(__version__)
+    assert told["Python"] == ("ok", f"{sys.version.split()[0]}, {sys.executable}")
+    assert told["memory"] == ("ok", "no limit")
+    assert told["broken"] == ("missing", "this needs a sky: pip install sky")
+    assert told["worse"] == ("missing", "ValueError: no idea")
+    lines = run("doctor").out.decode().splitlines()
+    assert lines[0].split() == ["STATE", "WHAT", "FOUND"]
+
+
+def test_a_limit_that_no_server_can_live_with_is_wrong() -> None:
+    words = f"ulimit -n 40; ulimit -v 4000000; exec {sys.executable} -m rrext doctor --json"
+    done = completed(["bash", "-c", words], b"", env=environment())
+    told = {each["what"]: each for each in map(json.loads, done.stdout.splitlines())}
+    assert done.returncode == 1
+    assert told["open files"]["state"] == "wrong"
+    assert told["memory"]["found"] == "RLIMIT_AS 4,096,000,000 bytes"
+
+
+def test_connections_are_looked_at_and_reached_if_asked_for(run: InProcess, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_server(("127.0.0.1", 0)) as closed:
+        closed_port = closed.getsockname()[1]
+        closed.close()
+        file = tmp_path / "servers.toml"
+        file.write_text(
+            f'[here]\nprovider = "http"\nurl = "http://127.0.0.1:{listener.getsockname()[1]}/"\n'
+            f'[gone]\nprovider = "http"\nurl = "http://127.0.0.1:{closed_port}/"\n'
+            '[program]\nprovider = "mcp"\ncommand = ["no-such-program-9f"]\n'
+            '[off]\nprovider = "mcp"\nactive = false\ncommand = ["no-such-program-9f"]\n[bad]\nprovider = "htp"\n'
+        )
+        file.chmod(0o600)
+        code, told = found(run, "--connections", file)
+        assert (code, told["connection here"]) == (1, ("ok", "http"))
+        assert told["connection off"] == ("ok", "mcp, switched off")
+        assert told["connection program"][0] == "wrong"
+        assert told["connections"][1].startswith("/bad/provider: expected one of")
+        code, told = found(run, "--connections", file, "--reach")
+        assert told["connection here"][0] == "ok"
+        assert told["connection gone"] == ("wrong", f"127.0.0.1:{closed_port} takes no connection: Connection refused")
+
+
+def test_a_server_tells_its_version(run: InProcess) -> None:
+    with TemporaryDirectory(prefix="rrext-") as folder:  # a socket's path has at most 107 bytes
+        server_told(run, f"unix:{folder}/s")
+
+
+def server_told(run: InProcess, address: str) -> None:
+    code, told = found(run, "--at", address)
+    assert (code, told[f"server {address}"][0]) == (1, "wrong")
+    with spawned("serve", "--listen", address, str(EXAMPLES / "echo.pipe")) as process:
+        assert process.stderr is not None
+        until(process.stderr, "listening at")
+        assert found(run, "--at", address)[1][f"server {address}"] == ("ok", f"rrext {__version__}, protocol 1, 1 pipelines")
+    assert call("doctor", "--connections", "none.toml").code == 1
