@@ -148,7 +148,7 @@ class Ended(msgspec.Struct, tag="ended", frozen=True):
     """A worker has ended."""
 
     worker: int
-    exit_code: int
+    exit_code: int | None
     how: str
 
 

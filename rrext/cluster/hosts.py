@@ -35,7 +35,6 @@ from rrext.cluster.placement import TASKS_PER_HOST, HostAddress, NodeFailed, Pla
 from rrext.errors import ShuttingDown, Unavailable
 from rrext.pipefile.catalog.plugins import is_file
 from rrext.pipefile.resources import Resources
-from rrext.tasks.fork_server import UNSEEN
 from rrext.tasks.remote_tasks import LOAD_PATIENCE
 from rrext.tasks.worker import ANSWER_PATIENCE
 from rrext.tasks.worker_process import Stderr
@@ -164,9 +163,9 @@ class DistantWorker:
         return f"the connection to its host on node {self._host.node} was lost: {self._lost}" if self._lost else "it still runs"
 
     @property
-    def exit_code(self) -> int:
-        """Its exit code; that of a killed one is the number of the signal, below zero."""
-        return UNSEEN if self._ended is None else self._ended.exit_code
+    def exit_code(self) -> int | None:
+        """Its exit code; that of a killed one is the number of the signal, below zero. None if nobody saw it."""
+        return None if self._ended is None else self._ended.exit_code
 
     def close(self) -> None:
         """Close its connection."""

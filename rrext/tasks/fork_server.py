@@ -37,9 +37,6 @@ HOME: Final = str(Path(__file__).parents[2])
 PATIENCE: Final = 1.0
 """Seconds for an answer of the fork server; then it is told to go on, as somebody may have stopped it."""
 
-UNSEEN: Final = 256
-"""Stands for the exit code of a worker that nobody has seen, as its fork server was killed before. No process has this one."""
-
 MESSAGE: Final = 64
 """The maximum of bytes of a message: a number."""
 
@@ -162,7 +159,13 @@ class _ForkServer:
         number = int(answer)
         if number < 0:
             raise OSError(-number, os.strerror(-number))
-        return Forked(number, self)
+        worker = Forked(number, self)
+        if (
+            not self.lives
+        ):  # the number may have been another one's before we had a handle; the worker reads the end of its stdin
+            worker.close()
+            raise ConnectionResetError(errno.ECONNRESET, "the fork server ended")
+        return worker
 
     def _wait(self, event: int) -> None:
         poll = select.poll()
@@ -187,7 +190,8 @@ class Forked:
 
     def __init__(self, pid: int, server: _ForkServer) -> None:
         self.pid = pid
-        self.returncode: int | None = None
+        self.handle = handle_of(pid)
+        """A descriptor that tells its end; -1 if the system has none left."""
         self._server = server
 
     @property
@@ -198,21 +202,47 @@ class Forked:
         except OSError:
             return True
 
-    def wait(self) -> int:
-        """The exit code. The worker has ended; from now on another process may have its number."""
-        if self.returncode is None:
-            self.returncode = _exit_code(self.pid)
-            self._server.release(self.pid)
-        return self.returncode
+    @property
+    def has_number(self) -> bool:
+        """Whether no other process can have its number: the fork server keeps it, or the process has not been forgotten."""
+        if self.handle < 0:
+            return self._server.lives
+        try:
+            signal.pidfd_send_signal(self.handle, 0)
+        except OSError:
+            return False
+        return True
+
+    def wait(self) -> int | None:
+        """The exit code, None if the system has forgotten it. The worker has ended; from now on another process may have its
+        number."""
+        code = _exit_code(self.pid) if self.has_number else None
+        self._server.release(self.pid)
+        self.close()
+        return code
+
+    def close(self) -> None:
+        """Close the handle."""
+        if self.handle >= 0:
+            os.close(self.handle)
+            self.handle = -1
 
 
-def _exit_code(pid: int) -> int:
+def handle_of(pid: int) -> int:
+    """A descriptor of a process, which tells its end, and never means another one; -1 if the system has none."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return -1
+
+
+def _exit_code(pid: int) -> int | None:
     """The exit code of a process that has ended, and whose parent does not know it yet."""
     with suppress(OSError):
         status = _status(pid)
         if status[_STATE] == b"Z":
             return os.waitstatus_to_exitcode(int(status[_EXIT_STATUS]))
-    return UNSEEN
+    return None
 
 
 def _tells_ends(pid: int) -> bool:

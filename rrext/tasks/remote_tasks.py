@@ -15,7 +15,7 @@ from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
 from rrext.engine.tasks.registry import FinishedTask, already_running
 from rrext.errors import RrextError, ShuttingDown, TaskAlreadyRunning, TaskLost, Unavailable
 from rrext.pipefile.resources import NO_RESOURCES
-from rrext.tasks.fork_server import UNSEEN, WorkerStarter
+from rrext.tasks.fork_server import WorkerStarter
 from rrext.tasks.worker import ANSWER_PATIENCE, Worker
 from rrext.tasks.worker_process import WorkerProcess
 from rrext.threads import shielded
@@ -135,7 +135,7 @@ class LoadAttempts:
     def may_go_on_without(self, worker: Worker) -> bool:
         """The same for a worker that has ended: only one that vanished with its machine is replaced."""
         link = worker.link
-        return not link.is_here and link.exit_code == UNSEEN and self.may_go_on(link.node_number)
+        return not link.is_here and link.exit_code is None and self.may_go_on(link.node_number)
 
 
 class WorkerLinks(Protocol):

@@ -791,8 +791,8 @@ class WorkerLink(Protocol):
         ...
 
     @property
-    def exit_code(self) -> int:
-        """Its exit code; that of a killed one is the number of the signal, below zero."""
+    def exit_code(self) -> int | None:
+        """Its exit code; that of a killed one is the number of the signal, below zero. None if nobody saw it."""
         ...
 
     def close(self) -> None:

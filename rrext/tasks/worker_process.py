@@ -17,7 +17,7 @@ import msgspec
 from rrext.errors import TaskLost
 from rrext.limits import DEFAULTS, KIB, MIB
 from rrext.tasks.families import set_mark
-from rrext.tasks.fork_server import UNSEEN, Forked, WorkerStarter
+from rrext.tasks.fork_server import Forked, WorkerStarter, handle_of
 from rrext.tasks.settings import WorkerSettings
 from rrext.transports.descriptors import DescriptorSink, read_into, waits_to_be_read
 
@@ -61,6 +61,7 @@ class WorkerProcess:
         """Start it. Raises `OSError`. In a thread: a start takes milliseconds."""
         self._popen, self.write_fd, self.read_fd, self.stderr_fd = starter.start()
         self.pid = self._popen.pid
+        self._handle = self._popen.handle if isinstance(self._popen, Forked) else handle_of(self.pid)
         self.mark = set_mark(self.pid)
         for fd in (self.write_fd, self.read_fd):
             with suppress(OSError, AttributeError):  # a user has many large pipes already
@@ -73,7 +74,8 @@ class WorkerProcess:
             os.set_blocking(fd, False)
         self.stderr = Stderr()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._exit = -1
+        self._is_over = False
+        self._code: int | None = None
 
     def _write(self, message: bytes) -> None:
         view = memoryview(message)
@@ -90,10 +92,9 @@ class WorkerProcess:
         self._loop, self._worker = loop, worker
         loop.add_reader(self.read_fd, worker.readable)
         loop.add_reader(self.stderr_fd, self._read_stderr)
-        try:
-            self._exit = os.pidfd_open(self.pid)
-            loop.add_reader(self._exit, self._exited)
-        except (AttributeError, OSError):
+        if self._handle >= 0:
+            loop.add_reader(self._handle, self._exited)
+        else:
             self._poll()
 
     def receive(self, buffer: memoryview) -> int:
@@ -113,12 +114,12 @@ class WorkerProcess:
     def _poll(self) -> None:
         """Look for the end now and then, on a system that does not tell it, or without a descriptor left."""
         assert self._loop is not None
-        if self._is_over():
+        if self._has_ended():
             self._exited()
         else:
             self._loop.call_later(DEFAULTS.parent_poll, self._poll)
 
-    def _is_over(self) -> bool:
+    def _has_ended(self) -> bool:
         if isinstance(self._popen, Forked):
             return self._popen.is_over
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
@@ -141,20 +142,24 @@ class WorkerProcess:
     def _exited(self) -> None:
         """Take the last words, and end what the process left behind: its group has its number until it is reaped."""
         assert self._loop is not None
-        if self._exit >= 0:
-            self._loop.remove_reader(self._exit)
-            os.close(self._exit)
-            self._exit = -1
+        if self._handle >= 0:
+            self._loop.remove_reader(self._handle)
         self.signal_group(signal.SIGKILL)
         self._read_stderr()  # all that a pipe holds; a process that is left may write to it for ever
-        self._popen.wait()
+        self._code = self._popen.wait()
+        self._is_over = True
+        if not isinstance(self._popen, Forked) and self._handle >= 0:
+            os.close(self._handle)
         self._loop.remove_reader(self.stderr_fd)
         os.close(self.stderr_fd)
         self._worker.exited()
 
     def signal_group(self, number: int) -> None:
-        """Send a signal to the process and its descendants, but for those in sessions of their own."""
-        if self._popen.returncode is None:
+        """Send a signal to the process and its descendants, but for those in sessions of their own.
+
+        Not if another process may have its number: then nobody is left but descendants, and these are swept by their mark.
+        """
+        if not self._is_over and (not isinstance(self._popen, Forked) or self._popen.has_number):
             with suppress(OSError):
                 os.killpg(self.pid, number)
 
@@ -168,17 +173,17 @@ class WorkerProcess:
     @property
     def how(self) -> str:
         """How it ended, for a message."""
-        code = self._popen.returncode
-        if code is None:
+        code = self._code
+        if not self._is_over:
             return "it still runs"
-        if code == UNSEEN:
+        if code is None:
             return "nobody saw how, as the process that had forked it was gone"
         return f"it was killed by {_signal_name(-code)}" if code < 0 else f"its exit code was {code}"
 
     @property
-    def exit_code(self) -> int:
-        """Its exit code; that of a killed one is the number of the signal, below zero."""
-        return self._popen.returncode or 0
+    def exit_code(self) -> int | None:
+        """Its exit code; that of a killed one is the number of the signal, below zero. None if nobody saw it."""
+        return self._code
 
     def close(self) -> None:
         """Close the pipes, which ends the process. On the loop, with nobody watching them."""
@@ -243,7 +248,7 @@ class LastWords(msgspec.Struct, frozen=True):
     cause: str
 
 
-def last_words(stderr: Stderr, exit_code: int, redact: Callable[[str], str]) -> LastWords:
+def last_words(stderr: Stderr, exit_code: int | None, redact: Callable[[str], str]) -> LastWords:
     """The last words of a process. Of a crash they are the head of its trace, its thread's calls, and the end."""
     text = redact(stderr.tail.decode("utf-8", "replace"))
     end = (text if len(stderr.tail) < STDERR_KEPT else text[STDERR_TAIL:])[-STDERR_TAIL:]
@@ -275,12 +280,12 @@ def _crash(trace: str) -> tuple[str, list[str]]:
     return lines[0], frames
 
 
-def _cause(text: str, exit_code: int) -> str:
+def _cause(text: str, exit_code: int | None) -> str:
     """The last line that the process wrote itself, and not the log; none of a process that a signal ended from outside.
 
     A traceback is the cause only if it ended the process, which Python tells by the exit code 1.
     """
-    if exit_code < 0 and exit_code not in _CRASHES:
+    if exit_code is not None and exit_code < 0 and exit_code not in _CRASHES:
         return ""
     return next((line for line in reversed([*_shown_lines(text.splitlines(), exit_code == 1)]) if line), "")
 
@@ -307,15 +312,15 @@ LIMIT_NAMES: Final = {"task_memory": "--task-memory", "resources.memory": "resou
 
 
 def process_lost(
-    name: str | None, how: str, exit_code: int, words: LastWords | None, excess: dict[str, Any] | None = None
+    name: str | None, how: str, exit_code: int | None, words: LastWords | None, excess: dict[str, Any] | None = None
 ) -> TaskLost:
     """The error, with the exit code or the signal, and the last words of the process for those who may read them.
 
-    `excess` is the use of memory for which it was killed.
+    There is no exit code if nobody saw it. `excess` is the use of memory for which it was killed.
     """
     what = "a process" if name is None else f'the process of pipeline "{name}"'
-    data: dict[str, object] = {"exitCode": exit_code}
-    if exit_code < 0:
+    data: dict[str, object] = {} if exit_code is None else {"exitCode": exit_code}
+    if exit_code is not None and exit_code < 0:
         data["signal"] = _name_of(-exit_code)
     text = f"{what[0].upper()}{what[1:]} ended before it answered: {how}"
     if excess is not None:

@@ -149,6 +149,8 @@ async def test_every_call_has_one_answer_when(monkeypatch: pytest.MonkeyPatch, f
     async with world(monkeypatch) as made:
         act(made)
         await made.lost(seconds)
+        is_seen = fault in ("its process is killed", "its connection is cut")
+        assert {"exitCode" in noted.answers[0].data for noted in made.calls} == {is_seen}
         if "host is stopped" in fault:
             os.kill(host_of(made), signal.SIGCONT)
         made.network.is_silent = False

@@ -82,11 +82,12 @@ async def test_the_end_of_a_process_is_told_without_a_descriptor_to_watch_it(
 async def test_an_end_that_nobody_saw_is_told_as_such() -> None:
     async with routed() as world:
         worker = await world.execute("a")
-        assert fork_server._exit_code(2**22 + 1) == fork_server.UNSEEN  # of no process
+        assert fork_server._exit_code(2**22 + 1) is None  # of no process
         os.kill(worker.link.pid, signal.SIGKILL)
-        worker.link._popen.wait = lambda: setattr(worker.link._popen, "returncode", fork_server.UNSEEN)  # type: ignore[attr-defined]
+        worker.link._popen.wait = lambda: None  # type: ignore[attr-defined]
         await worker.ended
         assert "ended before it answered: nobody saw how" in worker.error().message
+        assert "exitCode" not in worker.error().data
 
 
 @pytest.mark.promise("tasks:sent-told")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -13,8 +14,11 @@ import anyio
 import pytest
 from task_server import TaskServer, begun, gone, lives, others, pipeline, processes, stopped, workers
 
+from rrext.limits import DEFAULTS
 from rrext.tasks import fork_server
 from rrext.tasks.fork_server import WorkerStarter
+from rrext.tasks.settings import WorkerSettings
+from rrext.tasks.worker_process import WorkerProcess, process_lost
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux alone"),
@@ -81,7 +85,7 @@ async def test_calls_go_on_when_the_fork_server_dies_and_the_next_start_makes_an
         assert await face.tool("pid", token=token) == pid
         error = await face.tool_failure("die", {"how": "exit", "say": "my last words"}, token=token)
         assert error.code == "task_lost"
-        assert error.data["exitCode"] in (7, fork_server.UNSEEN)  # the system may have forgotten it before the server looks
+        assert error.data.get("exitCode") in (7, None)  # the system may have forgotten it before the server looks
         assert "my last words" in error.message
         assert (await line.answer(pending)).error.code == "task_lost"  # type: ignore[union-attr]
 
@@ -163,3 +167,54 @@ async def test_a_forked_worker_is_to_the_system_what_a_fresh_interpreter_is(
         while parents().get(forked.pid):
             await anyio.sleep(0.01)
     assert forked.wait() == 0
+
+
+class Ends:
+    """What hears of a process."""
+
+    def __init__(self) -> None:
+        self.ended = anyio.Event()
+
+    def readable(self) -> None:
+        """Nothing."""
+
+    def wrote_stderr(self, text: bytes) -> None:
+        """Nothing."""
+
+    def note_excess(self, excess: Any) -> None:
+        """Nothing."""
+
+    def exited(self) -> None:
+        """Remember it."""
+        self.ended.set()
+
+
+@pytest.mark.parametrize("has_descriptors", [True, False])
+async def test_a_worker_that_the_system_has_forgotten_gets_no_signal_and_has_no_exit_code(
+    starters: tuple[WorkerStarter, WorkerStarter], monkeypatch: pytest.MonkeyPatch, has_descriptors: bool
+) -> None:
+    starter, _ = starters
+    if not has_descriptors:
+        starter.start()
+        monkeypatch.setattr(os, "pidfd_open", lambda pid: os.open("/nowhere", os.O_RDONLY))
+    worker = WorkerProcess(WorkerSettings(number=1, limits=DEFAULTS), starter)
+    sent = list[tuple[int, int]]()
+    monkeypatch.setattr(os, "killpg", lambda *given: sent.append(given))
+    worker.signal_group(signal.SIGCONT)
+    assert sent == [(worker.pid, signal.SIGCONT)]
+    starter.close()  # from now on the system itself takes the exit code
+    os.kill(worker.pid, signal.SIGKILL)
+    with anyio.fail_after(30):
+        while worker.pid in {pid for pid, _, _ in processes()}:
+            await anyio.sleep(0.005)
+    worker.signal_group(signal.SIGKILL)  # another process may have its number by now
+    ends, loop = Ends(), asyncio.get_running_loop()
+    worker.sink(loop)
+    worker.watch(loop, ends)
+    with anyio.fail_after(30):
+        await ends.ended.wait()
+    assert len(sent) == 1
+    assert worker.exit_code is None
+    assert process_lost("p", worker.how, worker.exit_code, None).data == {}
+    worker.stop_reading()
+    worker.close()

@@ -568,7 +568,7 @@ MAX_ENDED: Final = 50
 """Pipelines on the page that have ended."""
 
 ENDS: Final = {5: "Completed", 6: "Cancelled"}
-"""The states of pipelines that have ended."""
+"""The states of pipelines that have ended. One in the first state with another exit code than 0, or none, has failed."""
 
 log: Final = logging.getLogger("rrext.server")
 
@@ -739,10 +739,10 @@ def ended_row(row: dict[str, Any]) -> dict[str, Any]:
     """The row of a pipeline that has ended, by that of the dashboard."""
     return {
         "name": row["name"].removesuffix(f".{row['source']}")[:MAX_PAGE_TEXT],
-        "state": "Failed" if row["exitCode"] else ENDS.get(row["state"], "Ended"),
+        "state": "Failed" if row["state"] == 5 and row["exitCode"] != 0 else ENDS.get(row["state"], "Ended"),
         "began": row["startTime"],
         "ended": row["endTime"] or 0,
-        "exitCode": row["exitCode"] or 0,
+        "exitCode": row["exitCode"],
         "source": row["source"],
         "project": row["projectId"],
         "completed": row["completedCount"],

@@ -198,10 +198,11 @@ def test_a_pipeline_whose_process_died_has_failed() -> None:
         "totalCount": 3,
         "completedCount": 1,
     }
-    told = [ended_row({**row, "state": state, "exitCode": code}) for state, code in ((5, 0), (6, None), (5, -9))]
+    told = [ended_row({**row, "state": state, "exitCode": code}) for state, code in ((5, 0), (6, None), (5, -9), (5, None))]
     assert [(each["name"], each["state"], each["failed"]) for each in told] == [
         ("n", "Completed", 2),
         ("n", "Cancelled", 2),
+        ("n", "Failed", 2),
         ("n", "Failed", 2),
     ]
 

@@ -151,7 +151,7 @@ class TaskView {
       ? [row.state, perSecond(row.rate), latency(row.p50), latency(row.p99), whole(row.pipes), whole(row.completed), whole(row.failed)]
       : [row.state, "–", "–", "–", "–", whole(row.completed), whole(row.failed)];
     texts.forEach((text, index) => say(this.cells[index], text));
-    this.cells[0].className = "state " + (isRunning ? (row.unavailable.length ? "partial" : "running") : row.exitCode ? "error" : "ended");
+    this.cells[0].className = "state " + (isRunning ? (row.unavailable.length ? "partial" : "running") : row.state === "Failed" ? "error" : "ended");
     this.cells[6].classList.toggle("error", row.failed > 0);
     if (!this.isOpen) return;
     this.tell(facts(row));
@@ -190,7 +190,7 @@ function facts(row) {
     ["Project", row.project || "–"],
   ];
   if (row.ended !== undefined) {
-    return [...found, ["Ended", date(row.ended)], ["Ran for", duration(row.ended - row.began)], ["Exit code", String(row.exitCode)]];
+    return [...found, ["Ended", date(row.ended)], ["Ran for", duration(row.ended - row.began)], ["Exit code", row.exitCode === null ? "unknown" : String(row.exitCode)]];
   }
   const { used, limit, waiting } = row.threads;
   found.push(["Tool calls", whole(row.toolCalls)], ["Latency", latency(row.p50) + " (p50), " + latency(row.p99) + " (p99)"]);
