@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any, Final, Literal
@@ -35,6 +35,12 @@ PLACE_PATIENCE: Final = 10.0
 
 ROOM_PATIENCE: Final = 2.0
 """Seconds in which a node may get room: Ray hears of the end of a host within one."""
+
+DECIMALS: Final = 4
+"""Digits of a number of resources behind the point: Ray keeps these."""
+
+BOOKS_PATIENCE: Final = 1.0
+"""Seconds after the start of a host in which Ray's books have what it holds."""
 
 ROOM_INTERVAL: Final = 0.2
 """Seconds between two looks at the free resources of the nodes."""
@@ -148,10 +154,16 @@ class Placer:
         self._certificate = certificate
         self._hosts_on: Counter[str] = Counter()
         """Node → the hosts that were made there, so that those without resources of their own are spread."""
+        self._given: list[Given] = []
+        """What was given out and is not in Ray's books yet."""
+        self._choosing = threading.Lock()
         self._actors: dict[HostAddress | None, Any] = {}
         """The actors of the newest hosts, one of which the server may not reach."""
         self._ray: Any = None
-        self._state: Any = None
+        self._free: Callable[[], Mapping[str, dict[str, float]]] = dict
+        """Number of a node → what is free there, in the books of Ray."""
+        self._drained: Callable[[], Iterable[str]] = frozenset
+        """The numbers of the nodes that are drained."""
         self._on_node: Any = None
         self._actor: Any = None
 
@@ -167,7 +179,9 @@ class Placer:
         if is_open:
             require_loopback(node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"])
         self._ray = ray
-        self._state = import_module("ray._private.state")
+        # Ray has no public way to ask for these but its dashboard, which not every cluster has; `ray.nodes` tells neither.
+        state = import_module("ray._private.state")
+        self._free, self._drained = state.available_resources_per_node, state.state.get_draining_nodes
         self._on_node = import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
         self._actor = ray.remote(HostActor)
         return {"ray": ray.__version__, "python": sys.version.split()[0]}
@@ -189,32 +203,36 @@ class Placer:
 
     def nodes(self) -> list[NodeState]:
         """The nodes that live, by name."""
-        return sorted((state for _, state in self._states()), key=lambda state: state.name)
+        return sorted((state for _, state in self._states(self._listening())), key=lambda state: state.name)
 
     def draining(self) -> list[str]:
         """The numbers of the nodes that are drained."""
-        return sorted(self._state.state.get_draining_nodes())
+        return sorted(self._drained())
 
-    def _states(self) -> Iterator[tuple[str, NodeState]]:
-        free, draining = self._state.available_resources_per_node(), self._state.state.get_draining_nodes()
-        for node in self._ray.nodes():
+    def _listening(self) -> list[Mapping[str, Any]]:
+        """The nodes that live, as Ray tells of them. It waits for those that are gone."""
+        nodes: list[Mapping[str, Any]] = self._ray.nodes()
+        return [node for node in nodes if node["Alive"] and answers(node["NodeManagerAddress"], node["NodeManagerPort"])]
+
+    def _states(self, nodes: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, NodeState]]:
+        free, draining = self._free(), frozenset(self._drained())
+        for node in nodes:
             number = node["NodeID"]
-            if node["Alive"] and answers(node["NodeManagerAddress"], node["NodeManagerPort"]):
-                yield (
-                    number,
-                    NodeState(
-                        name=_name(node),
-                        number=number,
-                        address=node["NodeManagerAddress"],
-                        total=_ours(node["Resources"]),
-                        free=_ours(free.get(number, {})),
-                        is_draining=number in draining,
-                    ),
-                )
+            yield (
+                number,
+                NodeState(
+                    name=_name(node),
+                    number=number,
+                    address=node["NodeManagerAddress"],
+                    total=_ours(node["Resources"]),
+                    free=_ours(free.get(number, {})),
+                    is_draining=number in draining,
+                ),
+            )
 
     def _place(self, resources: Resources, avoid: frozenset[str]) -> HostAddress:
-        number, node = self._choose(resources, avoid)
-        self._hosts_on[number] += 1
+        given = self._choose(resources, avoid)
+        number, node = given.number, given.node
         order = HostStart(certificate=self._certificate, listen=node.address, node=node.name, number=number)
         actor = self._actor.options(
             name=f"host-{uuid4()}",
@@ -230,36 +248,85 @@ class Placer:
             line = self._ray.get(actor.address.remote(), timeout=PLACE_PATIENCE)
             host = msgspec.json.decode(line, type=HostAddress)
         except Exception as error:
-            self._hosts_on[number] -= 1
+            with self._choosing:
+                self._hosts_on[number] -= 1
+                self._given = [each for each in self._given if each is not given]
             self._ray.kill(actor)
             slow = isinstance(error, self._ray.exceptions.GetTimeoutError)
             reason = f"no host in {PLACE_PATIENCE:g} seconds" if slow else _last_line(error)
             raise NodeFailed(number, f"node {node.name}: {reason}") from None
+        given.until = time.monotonic() + BOOKS_PATIENCE
         self._actors[host] = actor
         while len(self._actors) > MAX_ACTORS:
             del self._actors[next(iter(self._actors))]
         return host
 
-    def _choose(self, resources: Resources, avoid: frozenset[str]) -> tuple[str, NodeState]:
-        """A node with room. Ray would place on a node that died some seconds ago, and would not say on which."""
+    def _choose(self, resources: Resources, avoid: frozenset[str]) -> Given:
+        """A node with room, which is given out. Ray would place on a node that died some seconds ago, and would not say on
+        which."""
         until = time.monotonic() + ROOM_PATIENCE
         while True:
-            states = list(self._states())
-            if resources.node is not None and all(resources.node not in (number, node.name) for number, node in states):
-                raise NoRoom(f'no node of the cluster has the name "{resources.node}": {_listed(states, lambda node: "")}')
-            fitting = [
-                (number, node)
-                for number, node in states
-                if not node.is_draining
-                and resources.node in (None, number, node.name)
-                and all(node.free.get(name, 0.0) >= getattr(resources, name) for name in RAY_NAMES)
-            ]
-            if fitting:
-                return min(fitting, key=lambda each: (each[0] in avoid, self._hosts_on[each[0]], -each[1].free["cpu"]))
-            if time.monotonic() > until or not any(_could(node, resources) for _, node in states):
-                wanted = ", ".join(f"{name} {getattr(resources, name):g}" for name in RAY_NAMES if getattr(resources, name))
-                raise NoRoom(f"no node has {wanted or 'room'}: free is {_listed(states, _free_text)}")
+            nodes, now = self._listening(), time.monotonic()
+            with self._choosing:
+                given = self._chosen(nodes, resources, avoid, is_last=now > until)
+            if given is not None:
+                return given
             time.sleep(ROOM_INTERVAL)
+
+    def _chosen(
+        self, nodes: Iterable[Mapping[str, Any]], resources: Resources, avoid: frozenset[str], *, is_last: bool
+    ) -> Given | None:
+        """The same at this moment, None if there may be room in a moment. Raises `NoRoom`."""
+        books = list(self._states(nodes))
+        self._given = [each for each in self._given if not each.is_in(dict(books), time.monotonic())]
+        states = [(number, self._without_given(number, node)) for number, node in books]
+        if resources.node is not None and all(resources.node not in (number, node.name) for number, node in states):
+            raise NoRoom(f'no node of the cluster has the name "{resources.node}": {_listed(states, lambda node: "")}')
+        fitting = [
+            (number, node)
+            for number, node in states
+            if not node.is_draining
+            and resources.node in (None, number, node.name)
+            and all(node.free.get(name, 0.0) >= getattr(resources, name) for name in RAY_NAMES)
+        ]
+        if fitting:
+            number, node = min(fitting, key=lambda each: (each[0] in avoid, self._hosts_on[each[0]], -each[1].free["cpu"]))
+            given = Given(number, node, resources)
+            self._hosts_on[number] += 1
+            self._given.append(given)
+            return given
+        if is_last or not any(_could(node, resources) for _, node in states):
+            wanted = ", ".join(f"{name} {getattr(resources, name):g}" for name in RAY_NAMES if getattr(resources, name))
+            raise NoRoom(f"no node has {wanted or 'room'}: free is {_listed(states, _free_text)}")
+        return None
+
+    def _without_given(self, number: str, node: NodeState) -> NodeState:
+        for given in self._given:
+            if given.number == number:
+                node = msgspec.structs.replace(node, free=given.rest(node.free))
+        return node
+
+
+class Given:
+    """Resources of a node that were given out a moment ago: the next choice counts them until Ray does."""
+
+    def __init__(self, number: str, node: NodeState, resources: Resources) -> None:
+        """`node` is as it was before."""
+        self.number = number
+        self.node = node
+        self.until = float("inf")
+        """When Ray has them in its books at the latest, as the host is up."""
+        self._resources = resources
+
+    def rest(self, free: Mapping[str, float]) -> dict[str, float]:
+        """What is left of what is free."""
+        return {name: round(free[name] - getattr(self._resources, name), DECIMALS) for name in RAY_NAMES}
+
+    def is_in(self, books: Mapping[str, NodeState], now: float) -> bool:
+        """Whether Ray has them in its books: as much is free there as is left of what was."""
+        node, rest = books.get(self.number), self.rest(self.node.free)
+        held = [name for name in RAY_NAMES if getattr(self._resources, name)]
+        return node is None or now > self.until or all(node.free[name] <= rest[name] for name in held)
 
 
 class NoRoom(Exception):

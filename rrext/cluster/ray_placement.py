@@ -136,16 +136,19 @@ class RayPlacement:
             delay = min(max(2 * delay, 1.0), LAST_DELAY)
             try:
                 child = self._child = await self._host.in_thread(self._started)
-                await self._write(self._start)
-                await asyncio.gather(child.drain_stderr(), child.pump(WholeLines(self._take)))
-                code = await child.wait()
             except OSError as error:
                 log.warning("no placer can be started: %s", error.strerror)
                 continue
+            try:
+                with suppress(OSError):  # it ended at once, which its exit code tells
+                    await self._write(self._start)
+                await asyncio.gather(child.drain_stderr(), child.pump(WholeLines(self._take)))
+                code = await child.wait()
+            finally:
+                child.close()
             if self._ready.done() and self._ready.result() is not None:
                 delay = 0.0
             log.warning("the client of Ray ended (exit code %d): it is started again", code)
-            child.close()
             self._fail_all()
 
     def _started(self) -> ChildProcess:
