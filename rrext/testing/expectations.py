@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.pipefile.text.problems import below, parts_of
+from rrext.pipefile.text.problems import below, value_at
 from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
 
 MATCHERS: Final = ("$any", "$at", "$equals", "$pattern", "$schema")
@@ -99,7 +99,7 @@ def updated(expected: Any, actual: Any) -> Any:
     before: Any = expected
     kind = matcher_of(before)
     if kind == "$at":
-        found = {place: (inner, _value_at(actual, place)) for place, inner in before[kind].items()}
+        found = {place: (inner, value_at(actual, place)) for place, inner in before[kind].items()}
         there = {place: updated(*each) for place, each in found.items() if each[1] is not msgspec.UNSET}
         if there:
             return {kind: there}
@@ -180,13 +180,13 @@ def _schema(given: Mapping[str, Any], actual: Any, path: str) -> Iterator[Differ
     validator = SchemaValidator(given)
     if not validator.fits(actual):
         for place, text in validator.problems(actual, MOST_PROBLEMS):
-            value = _value_at(actual, pointer("", place))
+            value = value_at(actual, pointer("", place))
             yield Difference(pointer(path, place), text if value is msgspec.UNSET else f"{text}: {shown(value)}")
 
 
 def _at(given: Mapping[str, Any], actual: Any, path: str) -> Iterator[Difference]:
     for place, inner in given.items():
-        value = _value_at(actual, place)
+        value = value_at(actual, place)
         if value is msgspec.UNSET:
             yield Difference(path + place, f"expected {shown(inner)}, and it is missing")
         else:
@@ -200,15 +200,3 @@ _MATCH: Final[Mapping[str, Callable[[Any, Any, str], Iterator[Difference]]]] = {
     "$pattern": _pattern,
     "$schema": _schema,
 }
-
-
-def _value_at(value: Any, place: str) -> Any:
-    """The value at a pointer; `UNSET` if there is none."""
-    for part in parts_of(place):
-        if isinstance(value, list) and part.isascii() and part.isdecimal() and len(part) < 10 and int(part) < len(value):
-            value = value[int(part)]
-        elif isinstance(value, dict) and part in value:
-            value = value[part]
-        else:
-            return msgspec.UNSET
-    return value

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from commands import EXAMPLES, NODES, Done, call, command, component, environment, here, pipeline, spawned, until
+from commands import EXAMPLES, NODES, Done, InProcess, call, command, component, environment, here, pipeline, spawned, until
 
 FILES = str(EXAMPLES / "filesystem.pipe")
 READ = ("tool", FILES, "read_file", "--input")
@@ -331,3 +331,31 @@ def test_a_tool_that_several_nodes_have_is_called_on_none_of_them(
     assert not (tmp_path / "1.db").exists()
     assert here(capfd, "tool", file, "execute", given, "--node", "db_2").code == 0
     assert (tmp_path / "2.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "out"),
+    [
+        (["--field", "size"], b"91\n"),
+        (["--field", "/path", "--raw"], b"welcome.txt"),
+        (["--field", ""], None),
+    ],
+)
+def test_a_field_of_the_result_is_picked(run: InProcess, words: list[str], out: bytes | None) -> None:
+    whole = run("tool", EXAMPLES / "filesystem.pipe", "read_file", "path=welcome.txt")
+    done = run("tool", EXAMPLES / "filesystem.pipe", "read_file", "path=welcome.txt", *words)
+    assert (done.code, done.out) == (0, whole.out if out is None else out)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--field", "siz"], "--field: the result has no siz; did you mean size?"),
+        (["--field", "path/0"], "--field: /path has no 0"),
+        (["--field", "size", "--stream"], "--field picks from a whole result"),
+    ],
+)
+def test_a_field_that_is_not_there_is_told(run: InProcess, words: list[str], said: str) -> None:
+    done = run("tool", EXAMPLES / "filesystem.pipe", "read_file", "path=welcome.txt", *words)
+    assert (done.code, done.out) in ((1, b""), (2, b""))
+    assert said in done.err

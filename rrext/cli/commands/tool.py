@@ -35,8 +35,9 @@ from rrext.cli.terminal import ProgressLine, amount, terminal_width
 from rrext.cli.tracing import add_trace_options
 from rrext.columns import cut, one_line, printable
 from rrext.engine.interface.operations import ListTools, Tool
-from rrext.errors import NotFound, ParseError, RrextError, UsageError
+from rrext.errors import NotFound, ParseError, RrextError, UsageError, near_matches
 from rrext.limits import DEFAULTS
+from rrext.pipefile.text.problems import below, parts_of, value_at
 from rrext.wire.codec import decode
 
 DESCRIPTION = "Call one tool of a pipeline, in this process or of a server that runs."
@@ -45,6 +46,7 @@ EXAMPLE = """examples:
   rrext tool pipeline.pipe query sql='select * from visit where people > $1' params:='[40]' --csv
   rrext tool pipeline.pipe upsert documents:=@chunks.json
   rrext tool pipeline.pipe read_file '{"path": "notes.txt"}'
+  rrext tool pipeline.pipe read_file path=notes.txt --field content --raw
   rrext tool --at unix:/tmp/rrext.sock read_file path=notes.txt
   echo '{"path": "."}' | rrext tool pipeline.pipe list_directory --node files_1 -
 
@@ -93,6 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, at: bool) -> None:
         ("json", "JSON; the default elsewhere"),
     ):
         formats.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=text)
+    parser.add_argument("--field", metavar="PATH", help="the value there in the result alone, as rows/0/name or /rows/0/name")
     add_caller_options(parser)
     if not at:
         add_pipeline_options(parser)
@@ -104,6 +107,9 @@ def add_arguments(parser: argparse.ArgumentParser, *, at: bool) -> None:
 def run(args: argparse.Namespace) -> int:
     """Call the tool and print its result; returns the exit code."""
     words: list[str] = args.words
+    if args.field is not None and (args.stream or args.content):
+        print("rrext: --field picks from a whole result: leave out --stream and --content", file=sys.stderr)
+        return EXIT_USAGE
     if args.stream and args.format in ("table", "csv"):
         print(f"rrext: --stream writes lines of JSON, so it does not go with --{args.format}", file=sys.stderr)
         return EXIT_USAGE
@@ -167,7 +173,9 @@ async def _call(args: argparse.Namespace, given: Any, pipeline: Pipeline, result
         if is_cancel(error):
             sys.stderr.write("rrext: cancelled\n")
         raise
-    encoded = b"" if data is not None else bytes(msgspec.json.decode(body, type=_ToolAnswer).result)
+    encoded = _result(args.field, body, data)
+    if encoded is None:
+        return EXIT_FAILED
     wanted = args.format or ("table" if results.is_terminal and not (args.raw or args.content or args.stream) else "json")
     if wanted != "json":
         found = rows_in(msgspec.json.decode(encoded)) if data is None else None
@@ -181,6 +189,29 @@ async def _call(args: argparse.Namespace, given: Any, pipeline: Pipeline, result
     if not (args.stream and args.raw and encoded == b"null"):  # a generator without a return value
         write_value(results, "result" if args.stream else None, encoded, data, raw=args.raw)
     return EXIT_DONE
+
+
+def _result(path: str | None, body: bytes, data: bytes | None) -> bytes | None:
+    """The result, or the value at a path of it, encoded; None after a message that says how far the path leads."""
+    if data is not None:
+        if path is not None:
+            print("rrext: --field: the result is bytes", file=sys.stderr)
+        return b"" if path is None else None
+    encoded = bytes(msgspec.json.decode(body, type=_ToolAnswer).result)
+    if path is None:
+        return encoded
+    value, at = msgspec.json.decode(encoded), ""
+    parts = parts_of(path if path[:1] in ("", "/") else f"/{path}")
+    for part in parts:
+        inner = value_at(value, below("", part))
+        if inner is msgspec.UNSET:
+            names = list(value) if isinstance(value, dict) else []
+            near = near_matches(part, names)
+            meant = f"; did you mean {' or '.join(near)}?" if near else ""
+            print(printable(f"rrext: --field: {at or 'the result'} has no {part}{meant}"), file=sys.stderr)
+            return None
+        value, at = inner, below(at, part)
+    return msgspec.json.encode(value)
 
 
 def _put_hint(error: RrextError, pipeline: str) -> None:

@@ -36,6 +36,18 @@ def parts_of(path: str) -> list[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/")]
 
 
+def value_at(value: Any, place: str) -> Any:
+    """The value at a pointer; `UNSET` if there is none."""
+    for part in parts_of(place):
+        if isinstance(value, list) and part.isascii() and part.isdecimal() and len(part) < 10 and int(part) < len(value):
+            value = value[int(part)]
+        elif isinstance(value, dict) and part in value:
+            value = value[part]
+        else:
+            return msgspec.UNSET
+    return value
+
+
 def _escaped(part: str) -> str:
     return part.replace("~", "~0").replace("/", "~1") if "~" in part or "/" in part else part
 
