@@ -1,10 +1,10 @@
 """What does a task on a host of a cluster cost, beside one in a process of the server's machine?
 
-    python tests/bench/run_cluster.py [--least]
+    python tests/bench/run_cluster.py [--least] [--ray]
 
 Both servers are `rrext serve --ws`; the host is a plain process of this machine, without what places hosts on others: what
-counts is the way of a call, over TLS and TCP. Both sides take turns, and only ratios of one run mean something. Exit code 1:
-a limit was missed.
+counts is the way of a call, over TLS and TCP. Both sides take turns, and only ratios of one run mean something. `--ray` starts
+a cluster of Ray, and compares a call of an actor with ours, as a program calls each. Exit code 1: a limit was missed.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
 
 from bench_client import ENVIRONMENT  # noqa: E402
 from bench_hop import PLAIN, asked, calls, executed, flood, page, proportional, shapes_of  # noqa: E402
+from bench_ray import ray_ratio  # noqa: E402
 from bench_sockets import WebServer, together  # noqa: E402
 from bench_subject import LEAST, WINDOW, Size, no_collector  # noqa: E402
 
@@ -39,9 +40,10 @@ LIMITS = {
     "execute": (1.5, 1),
     "MiB a task": (20, 1),
     "server KiB a task": (30, 1),
+    "Ray's call": (8, -1),
 }
 """Figure → its limit on a host to that in a process, and 1 if it must not be above, -1 if not below. Memory: of each of 16
-tasks, with the host; and that of the server for each further one that is idle."""
+tasks, with the host; and that of the server for each further one that is idle. A call of Ray's: its time to that of ours."""
 
 TURNS = 9
 TASKS = 16
@@ -133,10 +135,14 @@ def descendants(pid: int) -> set[int]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--least", action="store_true", help="so little that only the way is tried")
+    parser.add_argument("--ray", action="store_true", help="compare with a cluster of Ray too")
     given = parser.parse_args()
+    size = LEAST if given.least else Size()
     os.environ.update(ENVIRONMENT)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    found = measured(LEAST if given.least else Size())
+    found = measured(size)
+    if given.ray:
+        found["Ray's call"] = ray_ratio(size.calls)
     missed = False
     for name, value in found.items():
         limit, sign = LIMITS.get(name, (0, 0))
