@@ -68,11 +68,12 @@ def hashes_of_modules(names: Iterable[str]) -> dict[str, str]:
 
 
 class Greeting(msgspec.Struct, tag="greeting", frozen=True):
-    """The first message of each end: its versions, the hashes of the modules with nodes of the operator, and from the server
-    the limits that its workers have."""
+    """The first message of each end: its versions, the hashes of the modules with nodes of the operator, the versions of the
+    installed packages with nodes, and from the server the limits that its workers have."""
 
     versions: Versions
     nodes: dict[str, str] = {}
+    packages: dict[str, str] = {}
     limits: Limits | None = None
 
 

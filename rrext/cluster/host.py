@@ -40,6 +40,7 @@ from rrext.cluster.control import (
 from rrext.cluster.placement import HOST_PATIENCE, HostAddress, HostStart
 from rrext.errors import RrextError
 from rrext.limits import DEFAULTS
+from rrext.pipefile.catalog.plugins import packages_with_nodes
 from rrext.tasks import distant_server
 from rrext.tasks.families import MEMORY_INTERVAL, Excess, Families, kill, sweep
 from rrext.tasks.fork_server import WorkerStarter
@@ -161,7 +162,7 @@ class WorkerHost:
         return [worker for worker in self._workers if worker.number == number]
 
     def _greet(self, greeting: Greeting) -> None:
-        self.control.send(Greeting(own_versions(), hashes_of_modules(greeting.nodes)))
+        self.control.send(Greeting(own_versions(), hashes_of_modules(greeting.nodes), packages_with_nodes()))
         self._settings = WorkerSettings(number=0, limits=greeting.limits or DEFAULTS)
 
     async def _look(self, number: int) -> None:

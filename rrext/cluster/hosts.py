@@ -33,7 +33,7 @@ from rrext.cluster.control import (
 )
 from rrext.cluster.placement import TASKS_PER_HOST, HostAddress, NodeFailed, Placement
 from rrext.errors import ShuttingDown, Unavailable
-from rrext.pipefile.catalog.plugins import is_file
+from rrext.pipefile.catalog.plugins import is_file, packages_with_nodes
 from rrext.pipefile.resources import Resources
 from rrext.tasks.remote_tasks import LOAD_PATIENCE
 from rrext.tasks.worker import ANSWER_PATIENCE
@@ -262,10 +262,10 @@ class HostLink:
         if not self.is_over:
             self._control.send(message)
 
-    async def greet(self, nodes: Mapping[str, str], limits: Limits) -> None:
+    async def greet(self, nodes: Mapping[str, str], packages: Mapping[str, str], limits: Limits) -> None:
         """Tell the versions, and hear those of the host. Raises `Unavailable` if they differ."""
         own = own_versions()
-        self.send(Greeting(own, dict(nodes), limits))
+        self.send(Greeting(own, dict(nodes), dict(packages), limits))
         try:
             async with asyncio.timeout(HANDSHAKE_PATIENCE):
                 other = await self._greeting
@@ -276,11 +276,17 @@ class HostLink:
                 f"node {self.node} has {other.versions}, and this server {own}", hint="install the same versions on all nodes"
             )
         for name, found in nodes.items():
-            if (there := other.nodes.get(name, "")) != found:
+            if (there := other.nodes.get(name, "")) != found or not found:  # which nobody could compare
                 hashes = f"{there[:HASH_SHOWN] or 'none'} there, {found[:HASH_SHOWN] or 'none'} here"
                 raise Unavailable(
                     f"node {self.node} has another module {name} than this server, for --nodes {name}: {hashes}",
                     hint="install the same on all nodes, or name a file: its content is sent",
+                )
+        for name, version in packages.items():
+            if (there := other.packages.get(name, "none")) != version:
+                raise Unavailable(
+                    f"node {self.node} has another package {name} than this server: {there} there, {version} here",
+                    hint="install the same packages with nodes on all nodes",
                 )
 
     async def start(self, number: int, memory: int) -> Started:
@@ -386,6 +392,7 @@ class ClusterLinks:
         self._host = host
         self._context = context_of(identity, None)
         self._hashes = hashes_of_modules(name for name in settings.nodes if not is_file(name))
+        self._packages = packages_with_nodes()
         self._files = {name: Path(name).read_text(encoding="utf-8") for name in settings.nodes if is_file(name)}
         self.hosts: list[HostLink] = []
         self._placing: asyncio.Task[HostLink] | None = None
@@ -456,7 +463,7 @@ class ClusterLinks:
                 raise ShuttingDown("the server ends")
             tls = await self._host.in_thread(connect, address.address, address.port, self._context, address.certificate)
             host = HostLink(address, tls, self._host.loop, resources, self._end_unused)
-            await host.greet(self._hashes, self._host.limits)
+            await host.greet(self._hashes, self._packages, self._host.limits)
             if self._is_closed:
                 raise ShuttingDown("the server ends")
         except OSError as error:

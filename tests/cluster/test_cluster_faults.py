@@ -341,6 +341,20 @@ async def test_a_file_of_nodes_that_cannot_be_imported_on_a_node_is_told_by_the_
             await made.execute("b")
 
 
+@pytest.mark.promise("cluster:same-versions")
+async def test_a_module_that_neither_end_can_read_is_not_the_same_and_so_is_no_package_of_another_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with world(monkeypatch) as made:
+        links: Any = made.engine.pool.links
+        links._hashes = {"no_such_module": ""}
+        with pytest.raises(Unavailable, match="another module no_such_module .*: none there, none here"):
+            await links._place(NO_RESOURCES, frozenset())
+        links._hashes, links._packages = {}, {"rrext-shop": "1.2"}
+        with pytest.raises(Unavailable, match=r"another package rrext-shop than this server: none there, 1\.2 here"):
+            await links._place(NO_RESOURCES, frozenset())
+
+
 def test_a_module_whose_package_raises_is_one_that_is_not_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "raising").mkdir()
     (tmp_path / "raising" / "__init__.py").write_text("raise RuntimeError")

@@ -24,6 +24,7 @@ from rrext.limits import DEFAULTS, GIB
 if TYPE_CHECKING:
     from rrext.cluster.engine import ClusterEngine
     from rrext.cluster.placement import NodeState
+    from rrext.tasks.remote_tasks import RemoteTask
 
 DESCRIPTION = "Look at a cluster: its nodes, their versions, the time of a call, and what is wrong."
 EXAMPLE = """examples:
@@ -100,7 +101,7 @@ async def _check(args: argparse.Namespace, given: dict[str, Any], head: str, var
     engine = ClusterEngine(**given, settings=settings, head=head, variables=variables)
     try:
         versions = await engine.placement.versions()
-        found = [await _looked(engine, node) for node in await engine.placement.nodes()]
+        found = await findings(engine, await engine.placement.nodes())
     except RrextError as error:
         print_error(error)
         return EXIT_FAILED
@@ -121,17 +122,39 @@ async def _check(args: argparse.Namespace, given: dict[str, Any], head: str, var
     return EXIT_FAILED if any(each.problem for each in found) or not found else EXIT_DONE
 
 
-async def _looked(engine: ClusterEngine, node: NodeState) -> Finding:
-    """Run a pipeline on a node."""
+async def findings(engine: ClusterEngine, nodes: list[NodeState]) -> list[Finding]:
+    """Run a pipeline on each node: they are loaded at once, as many as the engine starts, and called one after the other."""
+    found = [_finding(node) for node in nodes]
+    tasks = await asyncio.gather(*(_load(engine, each) for each in found))
+    for finding, task in zip(found, tasks, strict=True):
+        if task is not None:
+            finding.versions = engine.versions_of(task)
+            await _call(engine, finding, task)
+    return found
+
+
+def _finding(node: NodeState) -> Finding:
     cpu, gpu = (f"{node.free[name]:g} of {node.total[name]:g}" for name in ("cpu", "gpu"))
     memory = f"{node.free['memory'] / GIB:.1f} of {node.total['memory'] / GIB:.1f} GiB"
     finding = Finding(node.name, node.number, node.address, cpu, gpu, memory)
     if node.is_draining:
         finding.problem = "it is drained: it gets no tasks"
-        return finding
+    return finding
+
+
+async def _load(engine: ClusterEngine, finding: Finding) -> RemoteTask | None:
+    if finding.problem:
+        return None
     try:
-        task = await engine.loader.load({**PIPELINE, "resources": {"node": node.number}}, token=f"check-{node.number}")
-        finding.versions = engine.versions_of(task)
+        given = {**PIPELINE, "resources": {"node": finding.number}}
+        return await engine.loader.load(given, token=f"check-{finding.number}")
+    except RrextError as error:
+        finding.problem = _told(error)
+        return None
+
+
+async def _call(engine: ClusterEngine, finding: Finding, task: RemoteTask) -> None:
+    try:
         times = []
         for _ in range(CALLS):
             began = time.perf_counter()
@@ -139,10 +162,12 @@ async def _looked(engine: ClusterEngine, node: NodeState) -> Finding:
             await engine.ask(operation, CHECKER)
             times.append(time.perf_counter() - began)
         finding.call = median(times)
-        await engine.unload(task, patience=0.1)
     except RrextError as error:
-        finding.problem = f"{error.message}{f' ({error.hint})' if error.hint else ''}"
-    return finding
+        finding.problem = _told(error)
+
+
+def _told(error: RrextError) -> str:
+    return f"{error.message}{f' ({error.hint})' if error.hint else ''}"
 
 
 def _shown(call: float | None) -> str:

@@ -80,6 +80,13 @@ def installed_nodes() -> dict[str, list[str]]:
     return found
 
 
+def packages_with_nodes() -> dict[str, str]:
+    """The versions of the installed packages that name nodes. No code of theirs is imported."""
+    from importlib.metadata import entry_points
+
+    return {point.dist.name: point.dist.version for point in entry_points(group=ENTRY_POINTS) if point.dist is not None}
+
+
 def check_definition(node: type[Node]) -> None:
     """Refuse class attributes that would only fail later, or never: `lanes = {"text": "text"}` has four lanes out.
 
