@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rrext.cluster.certificates import new_identity
 from rrext.cluster.hosts import ClusterLinks, DistantWorker
 from rrext.cluster.loads import ClusterLoads
 from rrext.cluster.ray_placement import RayPlacement
+from rrext.engine.tasks.foreign import PathRule
 from rrext.errors import RrextError
 from rrext.pipefile.resources import NO_RESOURCES, Resources
 from rrext.tasks.remote_tasks import STOP_MARGIN, LocalLinks
@@ -17,6 +18,8 @@ from rrext.tasks.task_engine import TaskEngine
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
+    from rrext.pipefile.loaded_pipeline import LoadedPipeline
+    from rrext.pipefile.text.problems import Problem
     from rrext.tasks.remote_tasks import RemoteTask, WorkerLinks
     from rrext.tasks.settings import WorkerSettings
     from rrext.tasks.worker import Worker
@@ -54,12 +57,17 @@ class ClusterEngine(TaskEngine):
         super().__init__(settings=settings, links=links, **given)
         self._local = self.outside_links = LocalLinks(self.host)
         self._loads = ClusterLoads(self.host, self.catalog, self.environment, self.host.connections, most)
+        self._paths = PathRule(shares_root=settings.shares_root)
         self._moving: set[str] = set()
         """The tokens of pipelines that are being loaded on another node."""
         self.placement.when_draining(self._leave)
 
     async def prepare(self, pipeline: Any, options: Mapping[str, Any]) -> tuple[Resources, dict[str, Any]]:
         return await self._loads.prepare(pipeline, options)
+
+    def refusals(self, loaded: LoadedPipeline, is_remote: bool) -> Iterator[Problem]:
+        yield from self._paths.refusals(loaded)
+        yield from self._loads.refusals(loaded, is_remote)
 
     async def aclose(self) -> None:
         await super().aclose()

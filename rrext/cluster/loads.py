@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rrext.engine.host.host import Host
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
+    from rrext.pipefile.loaded_pipeline import LoadedPipeline
 
 OUTSIDE: Final = ("mcp", "http", "composio")
 """The kinds of references that name a connection, or a server whose connection has the same name."""
@@ -42,10 +43,10 @@ class ClusterLoads:
         self, pipeline: Mapping[str, Any] | str | bytes, options: Mapping[str, Any]
     ) -> tuple[Resources, dict[str, Any]]:
         is_remote = bool(options.get("remote"))
-        resources = resources_in(pipeline, self._refusals if is_remote else _nothing, self._host.limits)
+        resources = resources_in(pipeline, self._too_much if is_remote else _nothing, self._host.limits)
         if not len(self._connections):
             return resources, {}
-        known = self._connections.shared() if is_remote else self._connections
+        known = self._known(is_remote)
         env = options.get("env")
         environment = self._environment.for_client(env) if is_remote else self._environment.with_values(env)
         loaded = load_pipeline(
@@ -62,7 +63,16 @@ class ClusterLoads:
             loaded.require()
         return resources, {"connections": known.sent(named)}
 
-    def _refusals(self, resources: Resources, path: str) -> Iterator[Problem]:
+    def refusals(self, loaded: LoadedPipeline, is_remote: bool) -> Iterator[Problem]:
+        """What the load of a pipeline would refuse."""
+        if is_remote:
+            yield from self._too_much(loaded.outline.resources, below(loaded.base, "resources"))
+        yield from _staying(self._known(is_remote), _named(loaded.outline.components))
+
+    def _known(self, is_remote: bool) -> Connections:
+        return self._connections.shared() if is_remote else self._connections
+
+    def _too_much(self, resources: Resources, path: str) -> Iterator[Problem]:
         """What only the operator may ask for."""
         for name in resources.above(self._most):
             most = getattr(self._most, name)

@@ -26,7 +26,7 @@ from rrext.errors import InvalidArguments, RrextError, TaskError, ToolError, nea
 from rrext.threads import shielded
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from rrext.engine.events.hub import EventSink, Subscription
     from rrext.engine.events.records import Filter
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from rrext.limits import Limits
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
+    from rrext.pipefile.loaded_pipeline import LoadedPipeline
+    from rrext.pipefile.text.problems import Problem
 
 
 T = TypeVar("T", bound=TaskIdentity)
@@ -96,6 +98,10 @@ class BaseEngine(Engine, Generic[T]):
         given, are not waited for.
         """
 
+    def refusals(self, loaded: LoadedPipeline, is_remote: bool) -> Iterable[Problem]:
+        """What this engine refuses of a pipeline that others may load, by the rules of where its tasks run."""
+        return ()
+
     # -- calls
 
     def _answer_later(self, call: Call) -> None:
@@ -150,7 +156,8 @@ class BaseEngine(Engine, Generic[T]):
                 from rrext.engine.views.look_up import looked_up  # most servers are never asked
 
                 running = ((task.pipeline, task.tool_names) for task in self.tasks)
-                return looked_up(self.catalog, self.environment, self.limits, call.caller, operation, self.root, running)
+                given = (self.catalog, self.environment, self.limits, call.caller, operation, self.root, running)
+                return looked_up(*given, self.refusals)
             case _:
                 return self._views.body(call.caller, operation)
 

@@ -9,15 +9,19 @@ from typing import Any
 import msgspec
 import pytest
 
+from rrext.cluster.engine import ClusterEngine
 from rrext.cluster.loads import ClusterLoads
 from rrext.connections import NO_CONNECTIONS, Connections, load_connections
 from rrext.engine.host.host import Host
+from rrext.engine.interface.call import ANONYMOUS, Caller
+from rrext.engine.interface.operations import Validate
 from rrext.errors import ConnectionInvalid, RrextError
 from rrext.limits import DEFAULTS
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.pipefile.resources import NO_RESOURCES, Resources
 from rrext.secrets.redaction import Redactor
+from rrext.tasks.settings import WorkerSettings
 
 FILE = """
 [shop]
@@ -147,3 +151,31 @@ async def test_a_secret_that_cannot_be_read_is_told_before_the_load(known: Conne
     (tmp_path / "bank.key").unlink()
     error = await refusal(loads(known), pipeline("bank"))
     assert isinstance(error, ConnectionInvalid)
+
+
+async def test_a_check_by_the_server_tells_what_its_cluster_would_refuse(known: Connections, tmp_path: Path) -> None:
+    settings = WorkerSettings(number=0, limits=DEFAULTS)
+    engine = ClusterEngine(
+        catalog=Catalog(installed=False),
+        environment=Environment(),
+        connections=known,
+        settings=settings,
+        head="127.0.0.1:1",
+        variables={},
+    )
+    given = pipeline("shell", resources={"cpu": 2})
+    files = {"id": "files_1", "provider": "tool_filesystem", "config": {"root": str(tmp_path)}}
+    given["components"].append({**files, "control": [{"classType": "tool", "from": "webhook_1"}]})
+
+    async def told(caller: Caller, **more: Any) -> set[tuple[str, str]]:
+        body, _ = await engine.ask(Validate(pipeline={**given, **more}), caller)
+        problems = msgspec.json.decode(body)["problems"]
+        return {(each["code"], each["path"]) for each in problems if each["severity"] == "error"}
+
+    try:
+        root, shell = ("not_on_cluster", "/components/2/config/root"), ("not_on_cluster", "/components/1/config/tools/0")
+        assert await told(ANONYMOUS) == {root, shell}
+        assert await told(ANONYMOUS, resources={"node": "sun"}) == {shell}
+        assert ("not_permitted", "/resources/cpu") in await told(Caller("a", trusted=False, user_id="ann"))
+    finally:
+        await engine.aclose()

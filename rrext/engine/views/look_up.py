@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rrext.engine.interface import operations
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from rrext.limits import Limits
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
+    from rrext.pipefile.loaded_pipeline import LoadedPipeline
+    from rrext.pipefile.text.problems import Problem
 
 
 def looked_up(
@@ -27,17 +28,23 @@ def looked_up(
     operation: operations.Validate | operations.Services | operations.ResolveConfig,
     root: str | None,
     running: Iterable[tuple[Mapping[str, Any], ToolNames]],
+    refusals: Callable[[LoadedPipeline, bool], Iterable[Problem]],
 ) -> dict[str, Any]:
     """Make the body of the answer. `root` is the folder that no pipeline of a caller who is not trusted leaves, `running`
-    are the pipelines that run, with their tools."""
+    are the pipelines that run, with their tools; `refusals` has what this server refuses of a pipeline, and whether it is
+    that of such a caller."""
     match operation:
         case operations.Validate():
-            if caller.trusted:
-                return validate(operation.pipeline, catalog, environment, operation.source, limits)
-            from rrext.engine.tasks.foreign import refusals
+            if not caller.trusted:
+                environment = environment.for_client(None)
 
-            environment = environment.for_client(None)
-            refused = partial(refusals, root=root)
+            def refused(loaded: LoadedPipeline) -> Iterator[Problem]:
+                if not caller.trusted:
+                    from rrext.engine.tasks.foreign import refusals as foreign
+
+                    yield from foreign(loaded, root)
+                yield from refusals(loaded, not caller.trusted)
+
             return validate(operation.pipeline, catalog, environment, operation.source, limits, refused)
         case operations.Services():
             body = catalog.services(operation.service)
