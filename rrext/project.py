@@ -30,7 +30,7 @@ GUARDED: Final = ("pipeline", "nodes", "env", "connections", "serve")
 PRIVATE_FILES: Final = frozenset((("serve", "keys"), ("serve", "tls-key"), ("serve", "metrics-key-file")))
 """Options of `rrext serve` that name a file of secrets, and are none."""
 
-MAX_PROJECT: Final = 64 * 1024
+MAX_PROJECT: Final = 16 * 1024
 """Bytes of a project file: it has tens of lines, and every command reads it."""
 
 MAX_LINE: Final = 1000

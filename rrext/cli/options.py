@@ -81,12 +81,10 @@ def add_source_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", metavar="ID", help="the source at which objects enter, if the pipeline has several")
 
 
-def add_file(parser: argparse.ArgumentParser) -> None:
-    """Add FILE.pipe, unless a project gives it (`rrext.cli.projects`)."""
+def add_file(parser: argparse.ArgumentParser, more: str = "") -> None:
+    """Add FILE.pipe, unless a project gives it (`rrext.cli.projects`). `more` ends its help."""
     if parser.get_default("file") is None:
-        parser.add_argument(
-            "file", metavar="FILE.pipe", help="the pipeline; in a project with a default one, it may be left out"
-        )
+        parser.add_argument("file", metavar="FILE.pipe", help=f"the pipeline{more}; a project may give it")
 
 
 def add_source(parser: argparse.ArgumentParser, *, at: bool) -> None:

@@ -34,7 +34,7 @@ picture cannot be drawn or written.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_file(parser)
+    add_file(parser, "; - reads standard input")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--svg", action="store_true", help="as an image for documents and browsers")
     form.add_argument("--mermaid", action="store_true", help="as a Mermaid flowchart")
