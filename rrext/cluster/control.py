@@ -188,7 +188,6 @@ class Control:
         self._heard = loop.time()
         self.is_over = False
         loop.add_reader(tls.fileno, self._readable)
-        loop.call_soon(self._readable)  # some may have come with the handshake
         self._pinging = loop.call_later(PING_INTERVAL, self._ping)
 
     def send(self, message: ToHost | FromHost) -> None:

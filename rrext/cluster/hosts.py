@@ -108,7 +108,6 @@ class DistantWorker:
             self.take(message)
         if self._ended is not None or self._lost:
             loop.call_soon(self._tell_end)
-        loop.call_soon(self._readable)
 
     def _readable(self) -> None:
         if self._reads and self._worker is not None:
