@@ -42,7 +42,7 @@ from rrext.errors import RrextError
 from rrext.limits import DEFAULTS
 from rrext.pipefile.catalog.plugins import packages_with_nodes
 from rrext.tasks import distant_server
-from rrext.tasks.families import MEMORY_INTERVAL, Excess, Families, kill, sweep
+from rrext.tasks.families import MEMORY_INTERVAL, Excess, Families, Sweeps, kill, sweep
 from rrext.tasks.fork_server import WorkerStarter
 from rrext.tasks.settings import Listening, WorkerSettings
 from rrext.tasks.worker_process import WorkerProcess
@@ -125,7 +125,7 @@ class WorkerHost:
         self._workers: set[HostedWorker] = set()
         """All whose process has not ended."""
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._sweeps: set[asyncio.Task[Any]] = set()
+        self._sweeps = Sweeps(self._spawn, partial(in_thread, self._threads, sweep))
         self._starter = WorkerStarter(distant_server.__name__)
         self._families = Families(lambda: self._starter.parent)
         self._watching_memory = False
@@ -205,9 +205,7 @@ class WorkerHost:
         self._workers.discard(worker)
         if not self.control.is_over:
             self.control.send(Ended(worker.number, worker.process.exit_code, worker.process.how))
-        sweeping = self._spawn(in_thread(self._threads, sweep, [worker.process.mark]))
-        self._sweeps.add(sweeping)
-        sweeping.add_done_callback(self._sweeps.discard)
+        self._sweeps.add(worker.process.mark)
 
     # -- memory
 
@@ -245,8 +243,7 @@ class WorkerHost:
                     for worker in self._workers:
                         worker.process.signal_group(signal.SIGKILL)
                     await asyncio.sleep(0.01)
-                if self._sweeps:
-                    await asyncio.wait(self._sweeps)
+                await self._sweeps.done()
         self._starter.close()
         self.over.set_result(None)
 

@@ -8,13 +8,15 @@ are found.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import re
 import resource
 import signal
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Set
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -31,6 +33,8 @@ MARKS: Final = 1 << 56
 
 _MARK_LINE: Final = re.compile(rb"^Max realtime timeout +\d+ +(\d+) ", re.MULTILINE)
 _PAGE: Final = resource.getpagesize()
+
+log: Final = logging.getLogger("rrext.tasks")
 
 
 def set_mark(pid: int) -> int:
@@ -125,6 +129,41 @@ def sweep(marks: Iterable[int]) -> None:
     for _ in range(SWEEPS):
         if not sum(_kill_marked(pid, wanted) for pid in _pids() if pid != os.getpid() and _mark_of(pid) in wanted):
             return
+
+
+class Sweeps:
+    """Looks for what dead workers left behind, one look after the other: one serves all that died meanwhile, as it reads of
+    every process of the machine. On a loop. `begin` starts a task, `look` is `sweep` in a thread.
+    """
+
+    def __init__(
+        self, begin: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]], look: Callable[[list[int]], Awaitable[None]]
+    ) -> None:
+        self._begin = begin
+        self._look = look
+        self._marks: list[int] = []
+        self._work: asyncio.Task[None] | None = None
+
+    def add(self, mark: int) -> None:
+        """Look for what a worker with this mark left behind; 0 is none of this machine."""
+        if mark:
+            self._marks.append(mark)
+            if self._work is None:
+                self._work = self._begin(self._run())
+
+    async def _run(self) -> None:
+        while self._marks:
+            marks, self._marks = self._marks, []
+            try:
+                await self._look(marks)
+            except Exception:
+                log.exception("what a process of a task left behind cannot be ended")
+        self._work = None
+
+    async def done(self, seconds: float | None = None) -> None:
+        """Wait, at most so long, until nothing is left behind."""
+        if self._work is not None:
+            await asyncio.wait([self._work], timeout=seconds)
 
 
 def end_family(mark: int) -> None:

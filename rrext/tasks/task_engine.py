@@ -31,7 +31,7 @@ from rrext.references import CallRef, CallRefNames, ReferenceReader
 from rrext.secrets.redaction import Redactor
 from rrext.server.logs import keep_lines
 from rrext.tasks.call_gate import CallGate
-from rrext.tasks.families import MEMORY_INTERVAL, Families, kill, sweep
+from rrext.tasks.families import MEMORY_INTERVAL, Families, Sweeps, kill, sweep
 from rrext.tasks.remote_tasks import STOP_MARGIN, LocalLinks, OperatorFiles, RemoteLoader, RemoteTask, WorkerPool
 from rrext.tasks.worker import ANSWER_PATIENCE
 from rrext.tasks.worker_engine import ASKED, PIPE_BITS, TextType
@@ -112,8 +112,7 @@ class TaskEngine(BaseEngine[RemoteTask]):
         """Connection → the workers that have something of it."""
         self._looking: asyncio.Task[None] | None = None
         """The look at all tasks that changed, for all who ask meanwhile."""
-        self._dead_marks: list[int] = []
-        self._sweeping: asyncio.Task[None] | None = None
+        self._sweeps = Sweeps(lambda work: host.spawn(work, "what workers left behind"), partial(host.in_thread, sweep))
         self._watching_memory: asyncio.Task[None] | None = None
         if self.limits.task_memory:
             self.watch_memory()
@@ -336,21 +335,9 @@ class TaskEngine(BaseEngine[RemoteTask]):
             except Exception:
                 log.exception("the memory of workers cannot be read")
 
-    async def _sweep(self) -> None:
-        """Kill what dead workers left behind; one look in /proc serves all that died meanwhile."""
-        while self._dead_marks:
-            marks, self._dead_marks = self._dead_marks, []
-            try:
-                await self.host.in_thread(sweep, marks)
-            except Exception:
-                log.exception("what a process of a task left behind cannot be ended")
-        self._sweeping = None
-
     def lost(self, worker: Worker) -> None:
         self.pool.workers.pop(worker.number, None)
-        self._dead_marks.append(worker.link.mark)
-        if self._sweeping is None:
-            self._sweeping = self.host.spawn(self._sweep(), "what workers left behind")
+        self._sweeps.add(worker.link.mark)
         self.stderr.end(worker.number)
         self._questions.cancel_all(worker)
         self._references.lost(worker)
@@ -454,8 +441,7 @@ class TaskEngine(BaseEngine[RemoteTask]):
         finally:
             for worker in list(self.pool.workers.values()):
                 worker.kill()
-        if self._sweeping is not None:
-            await asyncio.wait([self._sweeping], timeout=STOP_MARGIN)
+        await self._sweeps.done(STOP_MARGIN)
         await self.pool.links.close(STOP_MARGIN)
         await super().aclose()
 
