@@ -176,6 +176,8 @@ class Placer:
             raise ConnectionError("it asks for a token: start this server with RAY_AUTH_MODE=token, and with its token")
         ray = import_module("ray")
         ray.init(address=head, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
+        # Nobody reads the errors that a thread of Ray waits for; while there is no head it would ask without a pause.
+        import_module("ray._private.worker").global_worker.threads_stopped.set()
         if is_open:
             require_loopback(node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"])
         self._ray = ray

@@ -524,6 +524,12 @@ async def test_a_node_that_is_drained_keeps_its_pipes_and_takes_none_of_the_oper
         assert await answers(staying.face, (await staying.face.request("execute", {"pipeline": pipeline()}))["token"])
 
 
+def processor_time(pid: int) -> float:
+    """The seconds of a processor that a process has used."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 async def loads(face: Face, node: str) -> None:
     """Return when a pipeline is loaded on a node."""
     token = ""
@@ -542,9 +548,11 @@ async def test_a_head_that_comes_back_with_its_tables_lets_calls_go_on_and_takes
     cluster.nodes["moon"].kill()  # it is drained
     assert await anyio.to_thread.run_sync(cluster.start, "moon")
     async with busy(server, node="moon") as staying, busy(server, node="sun") as lost:
+        before = processor_time(placer(server))
         cluster.nodes["sun"].kill()
         await lost.ended("task_lost")
         assert await anyio.to_thread.run_sync(cluster.start, "sun")
+        assert processor_time(placer(server)) - before < 1  # it asks for the head with pauses
         for node in cluster.nodes:
             await loads(staying.face, node)
         await staying.goes_on()
