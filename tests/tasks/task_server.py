@@ -117,7 +117,9 @@ async def stopped(*pids: int) -> None:
 
 def lives(pid: int) -> bool:
     """Whether a process runs."""
-    return any(number == pid and state != "Z" for number, _, state in processes())
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 async def gone(*pids: int) -> None:
