@@ -12,6 +12,9 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "cluster"))
 
 import routed_engine  # it takes a module of that folder
 
+from rrext.tasks import remote_tasks
+from rrext.tasks.worker import Worker
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     is_local = "of_this_machine" in metafunc.fixturenames
@@ -24,6 +27,16 @@ def place(request: pytest.FixtureRequest) -> Iterator[str]:
     before, routed_engine.PLACE = routed_engine.PLACE, request.param
     yield request.param
     routed_engine.PLACE = before
+
+
+class OpenWorker(Worker):
+    """A worker whose methods a test may replace: it has no slots of its own."""
+
+
+@pytest.fixture(autouse=True)
+def open_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tests replace what a worker does."""
+    monkeypatch.setattr(remote_tasks, "Worker", OpenWorker)
 
 
 @pytest.fixture
