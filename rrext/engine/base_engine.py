@@ -43,6 +43,9 @@ T = TypeVar("T", bound=TaskIdentity)
 
 EndReason: TypeAlias = Literal["terminated", "idle", "closed", "restarted", "lost"]
 
+LEAVING_INTERVAL: Final = 0.2
+"""Seconds between two looks at a task whose last calls and pipes end where they are, as another one has its place."""
+
 REMOTE_TTL: Final = 900.0
 """Idle seconds until a pipeline of a network client ends, if the client names none: RocketRide's default."""
 
@@ -234,6 +237,11 @@ class BaseEngine(Engine, Generic[T]):
         """Remove a task that begins to end, once."""
         if not task.stopping:
             task.stopping = True
+            self._leave(task)
+
+    def _leave(self, task: T) -> None:
+        """Let no new call find a task, unless another one has its place already."""
+        if self.tasks.running(task.token, task.scope) is task:
             self._views.stops(task)
             self.tasks.remove(task)
 

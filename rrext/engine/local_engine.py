@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.clock import Clock, Timer
-from rrext.engine.base_engine import BaseEngine, EndReason
+from rrext.engine.base_engine import LEAVING_INTERVAL, BaseEngine, EndReason
 from rrext.engine.calls.object_calls import ObjectCalls
 from rrext.engine.calls.tool_calls import ToolCalls, ToolList, start_later
 from rrext.engine.events.hub import EventOrigin
@@ -314,6 +315,26 @@ class LocalEngine(BaseEngine[Task]):
 
     # -- life
 
+    def exchange(self, before: Task, text: bytes) -> Coroutine[Any, Any, None]:
+        """Load a pipeline in the place of a task, and return its end: calls and open pipes have the time of a drain for theirs.
+
+        Raises `RrextError`, and leaves the task as it is, if the pipeline cannot be loaded.
+        """
+        task = self.load(text, replaces=before, **{**before.options, "token": before.token})
+        task.is_restarted = True
+        self._leave(before)
+        self.begin(task)
+        return self._end_where_it_is(before)
+
+    async def _end_where_it_is(self, task: Task) -> None:
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.limits.drain):
+                    while task.is_busy or self._pipes.of_task(task):  # noqa: ASYNC110 – any thread may end a call, without an event
+                        await asyncio.sleep(LEAVING_INTERVAL)
+        finally:
+            await self.unload(task, "restarted")
+
     async def unload(self, task: Task, reason: EndReason = "terminated", patience: float | None = None) -> None:
         """Cancel the task's calls, free its pipes, and close its components' shared state."""
         self._retire(task)
@@ -326,12 +347,15 @@ class LocalEngine(BaseEngine[Task]):
         if task.stopping:
             return
         super()._retire(task)
-        self._idle.forget_task(task)
-        if self._known_references is not None:
-            self._known_references.forget_task(task)
         task.cancel_calls("cancelled", lambda: Cancelled("cancelled: the pipeline was terminated"))
         for pipe in self._pipes.of_task(task):
             self._objects.reclaim(pipe, "terminated")
+
+    def _leave(self, task: Task) -> None:
+        super()._leave(task)
+        self._idle.forget_task(task)
+        if self._known_references is not None:
+            self._known_references.forget_task(task)
 
     def disconnect(self, connection_id: str) -> None:
         for pipe in self._pipes.of_connection(connection_id):

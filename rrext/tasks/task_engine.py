@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rrext.engine.base_engine import BaseEngine, EndReason
+from rrext.engine.base_engine import LEAVING_INTERVAL, BaseEngine, EndReason
 from rrext.engine.host.host import Host
 from rrext.engine.interface import operations
 from rrext.engine.interface.call import Call, Caller
@@ -50,9 +50,6 @@ if TYPE_CHECKING:
     from rrext.tasks.worker import Worker
     from rrext.tools.context import CancelReason
 
-
-LEAVING_INTERVAL: Final = 0.2
-"""Seconds between two looks at a task whose last pipes end: its node stays for longer."""
 
 LOOKS_AT_ONCE: Final = 32
 """Workers that are asked for their status at once: a few milliseconds of the loop."""

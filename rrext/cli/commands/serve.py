@@ -186,6 +186,11 @@ def add_serving_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--drain", type=seconds, default=DEFAULTS.drain, metavar="S", help="time for running calls at the end (%(default)g)"
     )
+    parser.add_argument(
+        "--reload",
+        action="store_true",
+        help="for development: files that change count from the next call, unless they are broken",
+    )
     parser.add_argument("--log-file", metavar="FILE", help="log there instead of stderr, at level info")
     parser.add_argument("--log-level", choices=LEVELS, help="what to log (info with --log-file, else warning)")
     parser.add_argument(
@@ -214,8 +219,7 @@ def run(args: argparse.Namespace) -> int:
         if args.face.listen is None:
             check_options(args)
         args.isolation = args.isolation or ("none" if args.ws is None else "process")
-        if args.task_memory is not None and (wrong := _wrong_memory(args)):
-            raise UsageError(f"--task-memory {wrong}")
+        _check_isolation(args)
         cluster = None if args.cluster is None else cluster_from(args)
     except UsageError as error:
         print(f"rrext: {error.message}{f' ({error.hint})' if error.hint else ''}", file=sys.stderr)
@@ -256,11 +260,15 @@ def _require_memory(least: int) -> None:
         raise UsageError(text)
 
 
-def _wrong_memory(args: argparse.Namespace) -> str:
-    """Why the limit of memory cannot be used."""
-    if args.isolation == "none":
-        return "is for processes of tasks: it needs --isolation process"
-    return "" if args.task_memory >= MIN_TASK_MEMORY else f"must be at least {MIN_TASK_MEMORY // MIB}M"
+def _check_isolation(args: argparse.Namespace) -> None:
+    """Raise `UsageError` for options that do not fit where tasks run."""
+    if args.task_memory is not None:
+        if args.isolation == "none":
+            raise UsageError("--task-memory is for processes of tasks: it needs --isolation process")
+        if args.task_memory < MIN_TASK_MEMORY:
+            raise UsageError(f"--task-memory must be at least {MIN_TASK_MEMORY // MIB}M")
+    if args.reload and args.isolation == "process":
+        raise UsageError("--reload loads into this process: it needs --isolation none")
 
 
 def cluster_from(args: argparse.Namespace) -> dict[str, Any]:
@@ -347,6 +355,7 @@ def _serve_claimed(
         loaded = [await _load(engine, path, limits, refused, partial=args.partial) for path in args.files]
         if not all(loaded):
             return None
+        _watch_files(args, engine)
         gc.freeze()  # loaded objects stay: collections can skip them
         gc.enable()
         if args.listen is None and args.ws is None and os.isatty(stdio.read_fd):
@@ -385,6 +394,14 @@ def _serve_claimed(
 
         answer_first_request(stdio.read_fd, stdio.write_fd, refusal_of(refused), DEFAULTS)
     return EXIT_USAGE
+
+
+def _watch_files(args: argparse.Namespace, engine: Any) -> None:
+    """Load what changes anew, if that was asked for."""
+    if args.reload:
+        from rrext.server.reload import Reloader
+
+        engine.host.spawn(Reloader(engine, {stem_of(path): path for path in args.files}, args.nodes).run(), "reload")
 
 
 def _task_engine(given: dict[str, Any], settings: WorkerSettings, cluster: dict[str, Any] | None) -> TaskEngine:

@@ -62,6 +62,18 @@ class Catalog:
         self._given[node_class.provider] = node_class
         self._aliases.update(dict.fromkeys(node_class.aliases, node_class.provider))
 
+    def replace(self, nodes: Iterable[type[Node]]) -> None:
+        """Take these given classes in place of those that are there. Raises `PluginError`, and keeps what is there then."""
+        before = self._given, self._aliases
+        self._given = {}
+        self._aliases = {alias: name for alias, name in self._aliases.items() if name not in before[0]}
+        try:
+            for node_class in nodes:
+                self.add(node_class)
+        except PluginError:
+            self._given, self._aliases = before
+            raise
+
     def class_of(self, provider: str) -> type[Node]:
         """The class of a provider name or alias.
 

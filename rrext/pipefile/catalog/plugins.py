@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from rrext.errors import UsageError, near_matches
@@ -31,6 +32,53 @@ def load_nodes(target: str, text: str | None = None) -> list[type[Node]]:
     if text is not None:
         return _nodes_of(_run_text(target, text), target)
     return _nodes_of(_run_file(target) if is_file(target) else _import_module(target), target)
+
+
+def source_files(targets: Iterable[str]) -> dict[str, str]:
+    """The files of the code of `--nodes` that is loaded: module → path, with the modules beside a file and below a package."""
+    folders: list[str] = []
+    for target in targets:
+        if is_file(target):
+            folders.append(os.path.dirname(os.path.realpath(target)))
+        elif (path := getattr(sys.modules.get(target.partition(".")[0]), "__file__", None)) is not None:
+            is_package = os.path.basename(path) == "__init__.py"
+            folders.append(os.path.dirname(os.path.realpath(path)) if is_package else os.path.realpath(path))
+    found: dict[str, str] = {}
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if path is not None and not _is_installed(path) and any(_is_below(os.path.realpath(path), each) for each in folders):
+            found[name] = os.path.realpath(path)
+    return found
+
+
+def reload_nodes(targets: Sequence[str]) -> list[type[Node]]:
+    """Run the code of `--nodes` again, with the modules beside it; the node classes.
+
+    Raises `PluginError`, and leaves the modules as they were, if that fails.
+    """
+    from importlib.util import cache_from_source
+
+    files = source_files(targets)
+    before = {name: sys.modules.pop(name) for name in files}
+    for path in files.values():
+        with suppress(OSError):  # what was compiled counts as new for a second
+            os.unlink(cache_from_source(path))
+    try:
+        return [node for target in targets for node in load_nodes(target)]
+    except BaseException:
+        for name in source_files(targets):
+            del sys.modules[name]
+        sys.modules.update(before)
+        raise
+
+
+def _is_below(path: str, place: str) -> bool:
+    return path == place or path.startswith(os.path.join(place, ""))
+
+
+def _is_installed(path: str) -> bool:
+    """Whether a module is part of an installed package, whose code is not the user's."""
+    return "site-packages" in path.split(os.sep) or _is_below(path, os.path.dirname(os.__file__))
 
 
 def is_file(target: str) -> bool:
