@@ -153,17 +153,26 @@ class TlsEnd:
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> int:
         """Write as much as fits; the next call begins with what was not written. Raises `OSError` when the peer is gone."""
-        written = 0
         with self._lock:
-            for record in _records(pieces, self._unsent):
-                self.in_records = written + len(record)
-                try:
-                    self._tls.send(record)
-                except ssl.SSLWantWriteError:
-                    self._unsent, self.in_records = record, len(record)
-                    return written
-                written += len(record)
-            self._unsent, self.in_records = b"", 0
+            if sum(map(len, pieces)) <= RECORD:
+                return self._write(pieces)
+            self._tls.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)  # full segments wake the other end less often
+            try:
+                return self._write(pieces)
+            finally:
+                self._tls.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+
+    def _write(self, pieces: Sequence[bytes | memoryview]) -> int:
+        written = 0
+        for record in _records(pieces, self._unsent):
+            self.in_records = written + len(record)
+            try:
+                self._tls.send(record)
+            except ssl.SSLWantWriteError:
+                self._unsent, self.in_records = record, len(record)
+                return written
+            written += len(record)
+        self._unsent, self.in_records = b"", 0
         return written
 
     def write_all(self, data: bytes) -> None:
