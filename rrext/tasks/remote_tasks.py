@@ -203,14 +203,12 @@ class WorkerPool:
             self._warm.add_done_callback(_log_failure)
 
     def drop_warm(self, is_unwanted: Callable[[Worker], bool]) -> None:
-        """End the worker that was started ahead of its use if nobody wants it there, and start another."""
+        """End the worker that was started ahead of its use if nobody wants it there, and start another. One that still starts
+        ends too: where it will be is not known.
+        """
         warm = self._warm
-        if (
-            warm is not None
-            and warm.done()
-            and not warm.cancelled()
-            and warm.exception() is None
-            and is_unwanted(warm.result())
+        if warm is not None and not (
+            warm.done() and (warm.cancelled() or warm.exception() is not None or not is_unwanted(warm.result()))
         ):
             self._warm = None
             self._host.spawn(self._end(warm), "end of a worker that nobody wants")
