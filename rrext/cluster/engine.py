@@ -60,7 +60,8 @@ class ClusterEngine(TaskEngine):
         self._paths = PathRule(shares_root=settings.shares_root)
         self._moving: set[str] = set()
         """The tokens of pipelines that are being loaded on another node."""
-        self.placement.when_draining(self._leave)
+        self._draining: frozenset[str] = frozenset()
+        self.placement.when_draining(self._note_draining)
 
     async def prepare(self, pipeline: Any, options: Mapping[str, Any]) -> tuple[Resources, dict[str, Any]]:
         return await self._loads.prepare(pipeline, options)
@@ -80,17 +81,24 @@ class ClusterEngine(TaskEngine):
 
     # -- nodes that are drained
 
-    def _leave(self, nodes: frozenset[str]) -> None:
-        """Load the operator's pipelines of some nodes elsewhere; those of clients stay while their nodes do."""
-
-        def is_there(worker: Worker) -> bool:
-            return worker.link.node_number in nodes
-
-        self.pool.drop_warm(is_there)
+    def _note_draining(self, nodes: frozenset[str]) -> None:
+        self._draining = nodes
+        self.pool.drop_warm(self._is_leaving)
         for task in self.tasks:
-            if is_there(task.worker) and task.token not in self._moving and self.files.has(task):
-                self._moving.add(task.token)
-                self.host.spawn(self._move(task), f"{task.name} to another node")
+            self._go_elsewhere(task)
+
+    def _is_leaving(self, worker: Worker) -> bool:
+        return worker.link.node_number in self._draining
+
+    def begin(self, task: RemoteTask) -> None:
+        super().begin(task)
+        self._go_elsewhere(task)  # its node may have begun to leave while it was loaded
+
+    def _go_elsewhere(self, task: RemoteTask) -> None:
+        """Load a pipeline of the operator on another node if its own leaves; those of clients stay while their nodes do."""
+        if self._is_leaving(task.worker) and task.token not in self._moving and self.files.has(task):
+            self._moving.add(task.token)
+            self.host.spawn(self._move(task), f"{task.name} to another node")
 
     async def _move(self, task: RemoteTask) -> None:
         try:
