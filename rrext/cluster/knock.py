@@ -41,6 +41,9 @@ _STATUS: Final = b"grpc-status"
 _OK, _UNAUTHENTICATED = b"\x010", b"\x0216"
 """Values of that header, as texts behind their length."""
 
+_ALERT: Final = b"\x15\x03"
+"""How an alert of TLS begins, the answer of an end that wants TLS to a call in plain text."""
+
 
 def answers(address: str, port: int) -> bool:
     """Whether a node listens: Ray counts one that was killed among those that live for some seconds more."""
@@ -99,13 +102,11 @@ def asks_for_token(head: str) -> bool:
                 value = said.partition(_STATUS)[2]
                 if value.startswith((_OK, _UNAUTHENTICATED)):
                     return value.startswith(_UNAUTHENTICATED)
-        except TimeoutError:
-            raise ConnectionError("its head does not tell whether it asks for a token") from None
         except OSError:
-            pass
-    if _STATUS in said:
-        raise ConnectionError("its head does not tell whether it asks for a token")
-    return True  # who has no certificate of its own gets no answer at all
+            pass  # what it said before counts
+    if said.startswith(_ALERT):
+        return True  # it asks for more than a token: for a certificate
+    raise ConnectionError("its head does not tell whether it asks for a token")
 
 
 def _frame(kind: int, flags: int, stream: int, content: bytes) -> bytes:

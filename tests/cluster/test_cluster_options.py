@@ -117,10 +117,15 @@ def test_a_head_that_asks_for_a_token_is_told_so_at_once_to_a_server_that_has_no
 
 
 @pytest.mark.promise("cluster:token")
-def test_a_head_that_says_nothing_to_strangers_asks_for_more_than_a_token_and_one_that_does_not_tell_is_not_used() -> None:
-    with head(b"") as port:
+def test_a_head_that_wants_tls_asks_for_more_than_a_token() -> None:
+    with head(b"\x15\x03\x01\x00\x02\x02\x46") as port:
         assert asks_for_token(f"127.0.0.1:{port}")
-    with head(OTHER) as port, pytest.raises(ConnectionError, match="does not tell whether it asks"):
+
+
+@pytest.mark.promise("cluster:token")
+@pytest.mark.parametrize("said", [b"", OTHER, OTHER[:20], b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_an_end_that_does_not_tell_whether_it_asks_for_a_token_is_not_used(said: bytes) -> None:
+    with head(said) as port, pytest.raises(ConnectionError, match="does not tell whether it asks"):
         asks_for_token(f"127.0.0.1:{port}")
 
 
