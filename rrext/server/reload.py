@@ -40,8 +40,9 @@ class Reloader:
         while True:
             await asyncio.sleep(INTERVAL)
             now = await asyncio.to_thread(self._states)
+            self._seen = now | self._seen  # a module that a tool imports late is no change
             if now == last and now != self._seen:
-                changed = {path for path in now.keys() | self._seen.keys() if now.get(path) != self._seen.get(path)}
+                changed = {path for path, state in now.items() if state != self._seen[path]}
                 self._seen = now
                 await self._reload(changed)
                 self._seen |= {path: state for path, state in self._states().items() if path not in self._seen}

@@ -8,21 +8,28 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 
 import anyio
 import pytest
 
+import rrext
 from rrext import Client
 from rrext.client.server_address import server_env
+from rrext.pipefile.catalog.plugins import source_files
 from rrext.transports.process import ChildProcess
 
 NODE = """
 from pathlib import Path
+from uuid import uuid4
 
 import anyio
 
 from helper_of_reload import WORD
 from rrext import Node, tool_function
+
+
+BORN = uuid4().hex
 
 
 class Teller(Node):
@@ -35,6 +42,12 @@ class Teller(Node):
     @tool_function
     def tell(self) -> str:
         return WORD
+
+    @tool_function
+    def late(self) -> list:
+        import late_of_reload
+
+        return [late_of_reload.WORD, BORN]
 
     @tool_function
     async def wait(self, gate: str) -> str:
@@ -68,6 +81,7 @@ class Served:
         self._more = anyio.Event()
         (folder / "nodes_of_reload.py").write_text(NODE)
         (folder / "p.pipe").write_text(json.dumps(PIPE))
+        (folder / "late_of_reload.py").write_text("WORD = 'one'\n")
         self.say("one")
 
     def say(self, word: str) -> None:
@@ -141,6 +155,31 @@ async def test_a_changed_pipeline_counts_and_a_broken_one_does_not() -> None:
         assert {tool["nodeId"] for tool in await served.client.tools()} == {"other"}
         (task,) = await served.client.tasks()
         assert task["token"] == "p"
+
+
+async def test_a_module_that_a_tool_imports_late_is_no_change_and_its_changes_are() -> None:
+    async with serving() as served:
+        born = await served.client.tool(tool="late")
+        (served.folder / "p.pipe").write_text(json.dumps(PIPE, indent=1))
+        await served.heard("p.pipe is loaded anew")
+        assert await served.client.tool(tool="late") == born
+        (served.folder / "late_of_reload.py").write_text("WORD = 'two'\n")
+        await served.heard("p.pipe is loaded anew")
+        word, reborn = await served.client.tool(tool="late")
+        assert (word, reborn != born[1]) == ("two", True)
+
+
+def test_code_of_rrext_of_the_command_and_of_installed_packages_is_not_that_of_the_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = Path(rrext.__file__).parents[1]
+    assert {name for name in source_files([str(clone / "nodes.py")]) if name.partition(".")[0] == "rrext"} == set()
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path / "dist-packages"))
+    for name, path in {"__main__": "bin/rrext", "theirs_of_reload": "dist-packages/a.py", "mine_of_reload": "a.py"}.items():
+        module = ModuleType(name)
+        module.__file__ = str(tmp_path / path)
+        monkeypatch.setitem(sys.modules, name, module)
+    assert source_files([str(tmp_path / "nodes.py")]) == {"mine_of_reload": str(tmp_path.resolve() / "a.py")}
 
 
 async def test_calls_and_open_pipes_end_on_the_old_code_and_none_is_lost() -> None:

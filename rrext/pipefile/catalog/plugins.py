@@ -44,10 +44,14 @@ def source_files(targets: Iterable[str]) -> dict[str, str]:
             is_package = os.path.basename(path) == "__init__.py"
             folders.append(os.path.dirname(os.path.realpath(path)) if is_package else os.path.realpath(path))
     found: dict[str, str] = {}
+    others = _installed_places()
     for name, module in list(sys.modules.items()):
-        path = getattr(module, "__file__", None)
-        if path is not None and not _is_installed(path) and any(_is_below(os.path.realpath(path), each) for each in folders):
-            found[name] = os.path.realpath(path)
+        file = getattr(module, "__file__", None)
+        if file is None or name == "__main__" or "site-packages" in file.split(os.sep):
+            continue
+        path = os.path.realpath(file)
+        if any(_is_below(path, each) for each in folders) and not any(_is_below(path, each) for each in others):
+            found[name] = path
     return found
 
 
@@ -76,9 +80,12 @@ def _is_below(path: str, place: str) -> bool:
     return path == place or path.startswith(os.path.join(place, ""))
 
 
-def _is_installed(path: str) -> bool:
-    """Whether a module is part of an installed package, whose code is not the user's."""
-    return "site-packages" in path.split(os.sep) or _is_below(path, os.path.dirname(os.__file__))
+def _installed_places() -> list[str]:
+    """Folders with code that is not the user's: of Python, of installed packages, and of rrext, which may be a clone."""
+    from sysconfig import get_path
+
+    places = [os.path.dirname(os.__file__), get_path("purelib"), get_path("platlib"), *sys.modules["rrext"].__path__]
+    return [os.path.realpath(place) for place in places]
 
 
 def is_file(target: str) -> bool:
