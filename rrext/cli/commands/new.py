@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 import sys
+from importlib.util import find_spec
 from keyword import iskeyword
 from string import Template
 from typing import Final
@@ -14,6 +15,7 @@ from rrext.cli.commands.init import tell_next, write
 from rrext.cli.exit_codes import EXIT_DONE, EXIT_USAGE
 from rrext.cli.options import Command
 from rrext.cli.starters import NODE_PACKAGE
+from rrext.columns import one_line
 
 DESCRIPTION = "Write the package of a node: entry point, typed settings, a tool, its test, and a pipeline with it."
 EXAMPLE = """examples:
@@ -26,6 +28,9 @@ Exit code 0: the package is written. 2: the name cannot be used, or there is suc
 """
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
+
+_TAKEN: Final = frozenset(("conftest", "tests", "pip", "setup", "setuptools", "sitecustomize", "usercustomize"))
+"""Modules that pip, pytest and Python import by these names, also where none of them is here."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,4 +77,11 @@ def _fault(name: str, module: str) -> str | None:
         return "is no name of a node: expected lower-case words, with - or _ between them"
     if iskeyword(module) or module in sys.stdlib_module_names:
         return "means something else in Python: give another name"
-    return "is a node already: give another name" if module in Catalog().names() or module == "rrext" else None
+    if module in Catalog().names() or module == "rrext":
+        return "is a node already: give another name"
+    if module in _TAKEN:
+        return "means something else to pip, pytest or Python: give another name"
+    if not os.path.lexists(name) and (spec := find_spec(module)) is not None:
+        where = f" ({one_line(spec.origin)})" if spec.origin else ""
+        return f"is a module here already{where}, and would hide it or be hidden: give another name"
+    return None
