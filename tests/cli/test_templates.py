@@ -87,6 +87,22 @@ def test_a_template_writes_all_of_its_files_or_none(tmp_path: Path, there: str) 
     assert (tmp_path / there).read_text() == "mine"
 
 
+def test_a_project_that_cannot_be_trusted_is_written_all_the_same_and_says_what_remains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "no folder").touch()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no folder"))
+    done = call("init", "--template", "api", "it.pipe", cwd=tmp_path)
+    problem, first, *lines = done.err.splitlines()
+    path = tmp_path / "rrext.toml"
+    assert problem == (
+        f"rrext: {tmp_path}/no folder/rrext: Not a directory: "
+        f"rrext.toml counts after `rrext trust {shlex.quote(str(path))}`, which comes first"
+    )
+    assert (done.code, first, bool(lines)) == (0, "rrext: it.pipe is written. Next:", True)
+    assert path.exists()
+
+
 @pytest.mark.parametrize("template", sorted(STARTERS.keys() - {"api"}))  # which names a node of its own
 def test_a_template_on_stdout_is_a_pipeline_alone(tmp_path: Path, template: str) -> None:
     written = call("init", "--template", template, "-", cwd=tmp_path)
@@ -140,6 +156,10 @@ def test_the_package_of_a_new_node_installs_by_the_line_that_is_printed(package:
         ("class", "means something else in Python"),
         ("agent", "is a node already"),
         ("rrext", "is a node already"),
+        ("pytest", f"is a module here already ({pytest.__file__})"),
+        ("msgspec", "is a module here already"),
+        ("conftest", "means something else to pip, pytest or Python"),
+        ("setup", "means something else to pip, pytest or Python"),
         ("../x", "is no name of a node"),
         ("Two words", "is no name of a node"),
         ("", "is no name of a node"),

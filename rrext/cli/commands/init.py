@@ -13,6 +13,7 @@ from string import Template
 from rrext.cli.exit_codes import EXIT_USAGE
 from rrext.cli.options import Command
 from rrext.cli.starters import STARTERS
+from rrext.columns import one_line
 from rrext.project import NAME, find_project, trust
 
 DESCRIPTION = "Write a pipeline with a comment at each part, which runs at once. No file is overwritten."
@@ -112,4 +113,9 @@ def _trust(folder: str) -> None:
     if project is None or project.trust == "unsafe":
         print(f"rrext: {NAME} is not used" if project is None else f"rrext: {project.notice}", file=sys.stderr)
         return
-    trust(project)
+    try:
+        trust(project)
+    except OSError as error:
+        where = one_line(str(error.filename))
+        again = f"`rrext trust {quote(project.path)}`"
+        print(f"rrext: {where}: {error.strerror}: {NAME} counts after {again}, which comes first", file=sys.stderr)
