@@ -72,7 +72,7 @@ EXAMPLES = """examples:
 LISTS = frozenset(("-h", "--help", "--version"))
 """Words that need no argument of any command, so that no command is imported."""
 
-PRINTERS = frozenset(("check", "nodes", "schema", "completion", "help"))
+PRINTERS = frozenset(("init", "doctor", "check", "trust", "nodes", "schema", "cluster", "completion", "help"))
 """Commands that print with `sys.stdout`; the others keep its descriptor for results, and find out if it is closed."""
 
 UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)

@@ -138,7 +138,17 @@ def test_a_server_at_a_terminal_says_what_it_is_and_ends_with_ctrl_d(tmp_path: P
         assert terminal.ended() == 0
 
 
-PRINTING = ("check --json FILE", "check --diff FILE", "check FILE", "nodes", "schema", "completion fish", "help check")
+PRINTING = (
+    "doctor",
+    "init -",
+    "check --json FILE",
+    "check --diff FILE",
+    "check FILE",
+    "nodes",
+    "schema",
+    "completion fish",
+    "help check",
+)
 
 
 NAMED = {"ECHO": "echo", "NOTES": "filesystem", "BASE": "sqlite", "CHAT": "chat"}
@@ -174,7 +184,7 @@ def test_a_full_disk_is_a_line_and_a_failure_of_each_command(words: str, broken:
     assert b"Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("words", PRINTING)
+@pytest.mark.parametrize("words", [*PRINTING, "trust --list"])
 def test_a_closed_stdout_is_a_line_and_a_failure_of_each_command(words: str, broken: Path) -> None:
     done = in_shell('exec "$@" >&-', words, broken)
     assert (done.returncode, done.stderr) == (1, b"rrext: stdout: Bad file descriptor\n")

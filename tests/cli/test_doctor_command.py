@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from commands import EXAMPLES, InProcess, call, environment, spawned, until
 from forked import completed
 
@@ -82,6 +83,17 @@ def test_connections_are_looked_at_and_reached_if_asked_for(run: InProcess, tmp_
         code, told = found(run, "--connections", file, "--reach")
         assert told["connection here"][0] == "ok"
         assert told["connection gone"] == ("wrong", f"127.0.0.1:{closed_port} takes no connection: Connection refused")
+
+
+@pytest.mark.parametrize("place", ["127.0.0.1:99999", "[::1", "one..two", "one:secret/two@three", f"{64 * 'a'}.example"])
+def test_an_address_that_none_can_be_is_wrong_and_no_failure_of_the_command(run: InProcess, tmp_path: Path, place: str) -> None:
+    file = tmp_path / "servers.toml"
+    file.write_text(f'[it]\nprovider = "mcp"\nurl = "http://{place}/mcp"\n')
+    file.chmod(0o600)
+    code, told = found(run, "--connections", file, "--reach")
+    state, said = told["connection it"]
+    assert (code, state, "secret" in said) == (1, "wrong", False)
+    assert said.startswith("its url has no host and port") or said.endswith("is no name of a machine")
 
 
 def test_a_server_tells_its_version(run: InProcess) -> None:

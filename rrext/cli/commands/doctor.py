@@ -151,11 +151,16 @@ async def _connection(connection: Connection, *, reach: bool) -> Diagnosis:
     url = getattr(settings, "url", None)
     if url is None or not reach:
         return Diagnosis("ok", what, connection.provider)
-    place = urlsplit(url)
-    port = place.port or (80 if place.scheme == "http" else 443)
     begun = time.monotonic()
     try:
+        place = urlsplit(url)
+        port = place.port or (80 if place.scheme == "http" else 443)
+    except ValueError:  # whose words repeat a part of the url, which may be a password
+        return Diagnosis("wrong", what, "its url has no host and port: expected http://HOST:PORT/, with a port up to 65535")
+    try:
         _, writer = await asyncio.wait_for(asyncio.open_connection(place.hostname, port), PATIENCE)
+    except UnicodeError:
+        return Diagnosis("wrong", what, f"{place.hostname} is no name of a machine")
     except (OSError, TimeoutError) as error:
         why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error) or f"not in {PATIENCE:g} s"
         return Diagnosis("wrong", what, f"{place.hostname}:{port} takes no connection: {why}")

@@ -40,6 +40,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         return _run(args)
     except OSError as error:
+        if error.filename is None:  # stdout
+            raise
         print(f"rrext: {one_line(str(error.filename))}: {error.strerror}", file=sys.stderr)
         return EXIT_USAGE
 
