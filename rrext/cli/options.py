@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rrext.pipefile.environment import Environment
 
 
-NO_PIPELINE: Final = "name a pipeline, or a default one in rrext.toml"
+NO_PIPELINE: Final = "name a pipeline, FILE.pipe, or a default one in rrext.toml"
 """What a command says that has no pipeline to work with."""
 
 

@@ -132,7 +132,7 @@ class CaseFile:
     @property
     def pipeline(self) -> str:
         """The path of the pipeline."""
-        return f"{self.path.removesuffix(ENDING)}.pipe"
+        return pipeline_path(self.path)
 
     @property
     def folder(self) -> str:
@@ -172,6 +172,11 @@ def cases_path(path: str) -> str:
     return path if path.endswith(ENDING) else f"{path.removesuffix('.pipe')}{ENDING}"
 
 
+def pipeline_path(path: str) -> str:
+    """The pipeline of a file of cases."""
+    return f"{path.removesuffix(ENDING)}.pipe"
+
+
 def _problems(value: Any) -> Iterator[Problem]:
     """What is wrong with the cases."""
     validator = SchemaValidator(SCHEMA)
@@ -186,6 +191,7 @@ def _problems(value: Any) -> Iterator[Problem]:
             yield _problem(f"case {names[case['name']] + 1} has this name too", below(at, "name"))
         names.setdefault(case["name"], index)
         yield from _problems_of(case, at)
+        yield from _shapes_of(case, at)
 
 
 def _problems_of(case: dict[str, Any], at: str) -> Iterator[Problem]:
@@ -204,6 +210,36 @@ def _problems_of(case: dict[str, Any], at: str) -> Iterator[Problem]:
         if near:
             text = f'"{key}" is compared as a name of the result; did you mean {" or ".join(near)}?'
             yield _problem(text, below(at, "expect"), "warning")
+
+
+def _shapes_of(case: dict[str, Any], at: str) -> Iterator[Problem]:
+    """The objects with one key that are of another shape than that says."""
+    given = case.get("input")
+    if "lane" in case and isinstance(given, dict) and given.keys() == {"$file"} and not isinstance(given["$file"], str):
+        yield _problem("expected the path of a file", below(at, "input", "$file"))
+    for node, stand_in in case.get("stub", {}).items():
+        for tool, result in stand_in.get("tools", {}).items():
+            if isinstance(result, dict) and result.keys() == {"$error"} and not _ERROR.fits(result["$error"]):
+                yield _problem(
+                    "expected a code, or {code, message, hint, data}", below(at, "stub", node, "tools", tool, "$error")
+                )
+
+
+_ERROR: Final = SchemaValidator(
+    {
+        "anyOf": [
+            _NAME,
+            {
+                "type": "object",
+                "properties": {
+                    "code": _NAME, "message": {"type": "string"}, "hint": {"type": "string"}, "data": {"type": "object"},
+                },
+                "additionalProperties": False,
+            },
+        ]
+    }
+)  # fmt: skip
+"""What a stand-in raises."""
 
 
 def _dollars(value: Any) -> Iterator[str]:

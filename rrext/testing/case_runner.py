@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import stat
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,33 +19,44 @@ from rrext.connections import Connections
 from rrext.engine.flow.intake import PAYLOADS
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import RrextError, UsageError
-from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
+from rrext.limits import CLIENT_DEFAULTS, DEFAULTS, MIB
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.pipefile.text.source import read
 from rrext.testing.case_file import Case, CaseFile
 from rrext.testing.expectations import Difference, differences, shown, updated
 from rrext.testing.sessions import pair
-from rrext.testing.stand_ins import payload_of, with_stand_ins
+from rrext.testing.stand_ins import is_readable, payload_of, with_stand_ins
 from rrext.wire.codec import encode
 
 Verdict = Literal["passed", "failed", "updated"]
 
 MOST_DIFFERENCES: Final = 20
 """Differences of a case that are told."""
+MOST_BYTES: Final = 64 * MIB
+"""Bytes of a file that a case sends: it is kept in memory."""
 LIMITS: Final = msgspec.structs.replace(DEFAULTS, drain=1.0)
 """A case that was not answered in time gets a second more, not half a minute, to let its threads return."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a case went: `details` are sentences, each of a line or more; `seconds` is its time. `expect` is the expectation
-    that the result would meet, if there is a result."""
+    """How a case went.
+
+    `details` are sentences, each of a line or more; `seconds` is its time; `result` what came, if something did.
+    """
 
     case: Case
     verdict: Verdict
     details: tuple[str, ...]
     seconds: float
-    expect: Any = msgspec.UNSET
+    result: Any = msgspec.UNSET
+
+    @property
+    def expect(self) -> Any:
+        """The expectation that the result meets: that of the case where it holds. `UNSET` without a result."""
+        if self.result is msgspec.UNSET or self.case.error is not None:
+            return msgspec.UNSET
+        return updated(self.case.expect, self.result)
 
 
 @dataclass(frozen=True)
@@ -70,7 +82,7 @@ class CaseRunner:
     async def run(self, case: Case) -> Outcome:
         """Run a case; never raises for what it does."""
         begun = time.monotonic()
-        expect: Any = msgspec.UNSET
+        result: Any = msgspec.UNSET
         try:
             with anyio.fail_after(case.timeout):
                 result = await self._result(case)
@@ -79,15 +91,13 @@ class CaseRunner:
             details = (f"was not answered within {case.timeout:g} s",)
         except RrextError as error:
             details = self._of_failure(case, error)
-        except OSError as error:
-            details = (f"{error.filename}: {error.strerror}",)
+        except Exception as error:  # of a pipeline or a case that no check refuses
+            details = (f"failed: {type(error).__name__}: {error}",)
         else:
             details = _of_result(case, result)
-            if case.error is None:
-                expect = updated(case.expect, result)
         verdict: Verdict = "failed" if details else "passed"
         redacted = tuple(map(self._surroundings.environment.redactor.text, details))
-        return Outcome(case, verdict, redacted, time.monotonic() - begun, expect)
+        return Outcome(case, verdict, redacted, time.monotonic() - begun, result)
 
     async def aclose(self) -> bool:
         """End the pipelines; whether no thread of a case is left behind, for which Python would wait."""
@@ -108,7 +118,7 @@ class CaseRunner:
 
     async def _send(self, client: Client, case: Case) -> Any:
         """Send one object; what the response nodes say, and what the stores keep."""
-        data, name = self._object(case)
+        data, name = await asyncio.to_thread(self._object, case)
         about = {"name": name, "size": len(data)}
         async with client.pipe(mimetype=f"lane/{case.lane}", objinfo=about, source=case.source) as pipe:
             await pipe.write(data)
@@ -118,9 +128,7 @@ class CaseRunner:
     def _object(self, case: Case) -> tuple[bytes, str]:
         given = "" if case.input is msgspec.UNSET else case.input
         if isinstance(given, dict) and given.keys() == {"$file"}:
-            path = os.path.join(self._file.folder, given["$file"])
-            with open(path, "rb") as file:
-                return file.read(), os.path.basename(path)
+            return _content(self._file.folder, given["$file"]), os.path.basename(given["$file"])
         if isinstance(given, str) and PAYLOADS[case.lane] in ("text", "tags", "media"):
             return given.encode(), case.name
         return encode(payload_of(case.lane, given)), case.name
@@ -158,7 +166,7 @@ class CaseRunner:
             raise UsageError(f"{path}: {error.strerror}") from None
         if stub:
             value = read(text).value
-            if isinstance(value, dict):
+            if is_readable(value):  # else the problems of the text are told
                 text, classes = with_stand_ins(value, stub, engine.catalog)
                 for made in classes:
                     engine.catalog.add(made)
@@ -175,6 +183,23 @@ class CaseRunner:
         wanted = {"code": case.error} if isinstance(case.error, str) else case.error
         found = [line for key in wanted for line in differences(wanted[key], said[key], f"/error/{key}")]
         return _told(found)
+
+
+def _content(folder: str, name: str) -> bytes:
+    """A file beside the cases. Raises `UsageError` for what is elsewhere, no file, or too large."""
+    path = os.path.realpath(os.path.join(folder, name))
+    if not path.startswith(os.path.join(os.path.realpath(folder), "")):
+        raise UsageError(f"{name} is not below the folder of the cases")
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise UsageError(f"{name} is no file")
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{name}: {error.strerror}") from None
+    if len(content) > MOST_BYTES:
+        raise UsageError(f"{name} has more than {MOST_BYTES // MIB} MiB")
+    return content
 
 
 async def _call(client: Client, case: Case) -> Any:

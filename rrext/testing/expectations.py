@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
-from difflib import SequenceMatcher, ndiff
+from difflib import SequenceMatcher, unified_diff
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +19,10 @@ MATCHERS: Final = ("$any", "$at", "$equals", "$pattern", "$schema")
 """The keys that make an object an expectation of another kind."""
 LONGEST: Final = 300
 """Characters of a value in a message."""
+MOST_LINES: Final = 500
+"""Lines of a text, and items of a list, up to which what moved is looked for: it takes their square at worst."""
+MOST_SHOWN: Final = 40
+"""Lines of a difference of two texts that are told."""
 MOST_PROBLEMS: Final = 5
 """Problems of a schema that are told."""
 
@@ -51,9 +55,9 @@ def flaws(expected: Any, path: str) -> Iterator[tuple[str, str]]:
     given, path = expected[kind], below(path, kind)
     if kind == "$pattern":
         try:
-            re.compile(given)
-        except (re.error, TypeError) as error:
-            yield path, f"is no regular expression: {error}"
+            SchemaValidator({"pattern": given}).compile()
+        except InvalidSchema:
+            yield path, "is no regular expression (ECMA 262, as in JSON Schema)"
     elif kind == "$schema":
         try:
             SchemaValidator(given).compile()
@@ -85,9 +89,11 @@ def differences(expected: Any, actual: Any, path: str = "") -> Iterator[Differen
                 yield from differences(expected[key], actual[key], place)
     elif isinstance(expected, list) and isinstance(actual, list):
         yield from _items(expected, actual, path)
-    elif isinstance(expected, str) and isinstance(actual, str) and expected != actual and "\n" in expected and "\n" in actual:
-        lines = [line for line in ndiff(expected.split("\n"), actual.split("\n")) if not line.startswith("?")]
-        yield Difference(path, "\n".join(["another text (- expected, + got)", *lines]))
+    elif isinstance(expected, str) and isinstance(actual, str) and expected != actual and _have_lines(expected, actual):
+        lines = unified_diff(expected.split("\n"), actual.split("\n"), n=1, lineterm="")
+        shown_lines = (line for line in lines if not line.startswith(("---", "+++", "@@")))
+        told = [line if len(line) <= LONGEST else f"{line[:LONGEST]}…" for line in islice(shown_lines, MOST_SHOWN)]
+        yield Difference(path, "\n".join(["another text (- expected, + got)", *told]))
     elif not _same(expected, actual):
         yield Difference(path, f"expected {shown(expected)}, got {shown(actual)}")
 
@@ -128,13 +134,17 @@ def _members(value: Any) -> Iterator[tuple[str | int, Any]]:
         yield from enumerate(value)
 
 
+def _have_lines(expected: str, actual: str) -> bool:
+    return all(1 <= text.count("\n") < MOST_LINES for text in (expected, actual))
+
+
 def _same(expected: Any, actual: Any) -> bool:
     return bool(expected == actual) and isinstance(expected, bool) == isinstance(actual, bool)
 
 
 def _items(expected: list[Any], actual: list[Any], path: str) -> Iterator[Difference]:
     """Items that lack, items that are too many, and differences of the others, which may have moved for these."""
-    if len(expected) == len(actual):
+    if len(expected) == len(actual) or max(len(expected), len(actual)) > MOST_LINES:
         steps = [("replace", 0, len(expected), 0, len(actual))]
     else:
         encoded = [[msgspec.json.encode(each) for each in items] for items in (expected, actual)]
@@ -170,9 +180,10 @@ def _any(given: Any, actual: Any, path: str) -> Iterator[Difference]:
 
 
 def _pattern(given: str, actual: Any, path: str) -> Iterator[Difference]:
+    """The engine of schemas gives up where Python's would take for ever."""
     if not isinstance(actual, str):
         yield Difference(path, f"expected a text that fits the pattern {shown(given)}, got {shown(actual)}")
-    elif re.search(given, actual) is None:
+    elif not SchemaValidator({"pattern": given}).fits(actual):
         yield Difference(path, f"does not fit the pattern {shown(given)}: {shown(actual)}")
 
 

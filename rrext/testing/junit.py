@@ -14,17 +14,20 @@ _NO_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010
 
 
 def junit_xml(files: Iterable[tuple[CaseFile, Sequence[Outcome]]]) -> bytes:
-    """A document with a suite for each file. A file with problems is a suite with one error."""
+    """A document with a suite for each file. Each error of a file without outcomes is one of its suite."""
     root = ElementTree.Element("testsuites", name="rrext")
     for file, outcomes in files:
+        errors = [] if outcomes else [each for each in file.problems if each.severity == "error"]
+        if not outcomes and not errors:
+            continue
         failed = [each for each in outcomes if each.verdict == "failed"]
         suite = ElementTree.SubElement(
             root,
             "testsuite",
             name=_text(file.path),
-            tests=str(len(outcomes) or len(file.problems)),
+            tests=str(len(outcomes) or len(errors)),
             failures=str(len(failed)),
-            errors=str(len(file.problems) if not outcomes else 0),
+            errors=str(len(errors)),
             time=f"{sum(each.seconds for each in outcomes):.3f}",
         )
         for outcome in outcomes:

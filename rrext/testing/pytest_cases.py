@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from rrext.columns import one_line, printable
 from rrext.connections import NO_CONNECTIONS, Connections, load_connections
+from rrext.errors import RrextError
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import load_nodes
 from rrext.pipefile.environment import Environment
@@ -28,8 +30,8 @@ class PipelineCases(pytest.File):
     """The cases of one pipeline, which share what a run of `rrext test` shares."""
 
     _cases: CaseFile
-    _loop: asyncio.Runner
-    _runner: CaseRunner
+    _loop: asyncio.Runner | None = None
+    _runner: CaseRunner | None = None
 
     def collect(self) -> Iterator[pytest.Item]:
         """The cases. Raises for a file with errors."""
@@ -40,20 +42,25 @@ class PipelineCases(pytest.File):
             told = [f"{place}: {each.message}" for place, each in zip(places, errors, strict=True)]
             raise self.CollectError("\n".join(told))
         for case in self._cases.cases:
-            yield PipelineCase.from_parent(self, name=case.name, case=case, line=self._cases.line_of(case))
-
-    def setup(self) -> None:
-        """Make what the cases share."""
-        self._loop = asyncio.Runner()
-        self._runner = CaseRunner(self._cases, _surroundings(self.config, self.path))
+            yield PipelineCase.from_parent(self, name=one_line(case.name), case=case, line=self._cases.line_of(case))
 
     def teardown(self) -> None:
         """End the pipelines."""
-        self._loop.run(self._runner.aclose())
-        self._loop.close()
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            if self._runner is not None:
+                loop.run(self._runner.aclose())
+            loop.close()
 
     def run_case(self, case: Case) -> None:
-        """Run a case. Raises `CaseFailed`."""
+        """Run a case; the first one makes what they share. Raises `CaseFailed`."""
+        if self._runner is None:
+            try:
+                self._runner = CaseRunner(self._cases, _surroundings(self.config, self.path))
+            except RrextError as error:
+                raise CaseFailed(error.message) from None
+        if self._loop is None:
+            self._loop = asyncio.Runner()
         outcome = self._loop.run(self._runner.run(case))
         if outcome.verdict == "failed":
             raise CaseFailed("\n".join(outcome.details))
@@ -76,7 +83,7 @@ class PipelineCase(pytest.Item):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """What is not as expected, without the lines of rrext that found it."""
         if isinstance(excinfo.value, CaseFailed):
-            return f"{self.path}:{self._line}: {self.name}\n{excinfo.value}"
+            return printable(f"{self.path}:{self._line}: {self.name}\n{excinfo.value}")
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:

@@ -15,6 +15,15 @@ from rrext.tools.spec import ToolSpec
 SCRIPTED = "llm_scripted"
 
 
+def is_readable(pipeline: Any) -> bool:
+    """Whether a value has the shape of a pipeline, as far as stand-ins need it."""
+    components = pipeline.get("components") if isinstance(pipeline, dict) else None
+    return isinstance(components, list) and all(
+        isinstance(each, dict) and isinstance(each.get("id"), str) and isinstance(each.get("provider"), str)
+        for each in components
+    )
+
+
 def with_stand_ins(
     pipeline: Mapping[str, Any], stubs: Mapping[str, Mapping[str, Any]], catalog: Catalog
 ) -> tuple[dict[str, Any], list[type[Node]]]:
@@ -23,12 +32,12 @@ def with_stand_ins(
     A stand-in has the lanes and the bindings of its node, and takes none of its settings. Raises `NodeNotFound`,
     `ToolNotFound`, and `InvalidPipeline` for a script of what is no model.
     """
-    components: list[Any] = [*pipeline.get("components", ())]
+    components: list[dict[str, Any]] = [*pipeline["components"]]
     classes: list[type[Node]] = []
-    by_id = {each.get("id"): place for place, each in enumerate(components) if isinstance(each, dict)}
+    by_id = {each["id"]: place for place, each in enumerate(components)}
     for node_id, said in stubs.items():
         if node_id not in by_id:
-            raise NodeNotFound.near(f'There is no node "{node_id}" to stand in for.', node_id, [str(name) for name in by_id])
+            raise NodeNotFound.near(f'There is no node "{node_id}" to stand in for.', node_id, by_id)
         place = by_id[node_id]
         component = {**components[place]}
         original = catalog.class_of(component["provider"])

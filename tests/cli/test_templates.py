@@ -126,7 +126,9 @@ def package(tmp_path: Path) -> Path:
 def test_a_new_node_passes_its_tests_and_its_entry_point_leads_to_it(package: Path) -> None:
     path = os.pathsep.join([str(package), environment()["PYTHONPATH"]])
     ran = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-c", os.devnull]
-    done = subprocess.run([*ran, str(package)], cwd=package, env=environment(PYTHONPATH=path), capture_output=True, text=True)
+    done = subprocess.run(
+        [*ran, str(package)], cwd=package, env=environment(PYTHONPATH=path, PYTEST_ADDOPTS=""), capture_output=True, text=True
+    )
     assert "2 passed" in done.stdout, done
     project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
     assert project["entry-points"][ENTRY_POINTS] == {"word_count": "word_count:WordCount"}

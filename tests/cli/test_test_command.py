@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,10 @@ def test_a_file_whose_cases_pass_ends_with_0(run: InProcess, desk: Path):
         (case("c", tool="add", error="tool_not_found"), '/error/code: expected "tool_not_found", got "invalid_arguments"'),
         (case("c", tool="adds"), 'failed: No handler found for tool "adds". Did you mean "add"? [tool_not_found]'),
         (case("c", tool="hang", timeout=0.2), "was not answered within 0.2 s"),
-        (case("c", lane="text", input={"$file": "none.txt"}), "No such file or directory"),
+        (case("c", lane="text", input={"$file": "none.txt"}), "none.txt: No such file or directory"),
+        (case("c", lane="text", input={"$file": "../../../../../etc/passwd"}), "is not below the folder of the cases"),
+        (case("c", lane="text", input={"$file": "."}), "is not below the folder of the cases"),
+        (case("c", lane="text", input={"$file": "fifo"}), "fifo is no file"),
         (
             case("c", **ADD, stub={"e": {"tools": {}}}),
             'There is no node "e" to stand in for. [node_not_found]',
@@ -86,6 +90,7 @@ def test_a_file_whose_cases_pass_ends_with_0(run: InProcess, desk: Path):
 )
 def test_a_case_that_goes_another_way_fails_and_says_how(run: InProcess, desk: Path, wrong: dict[str, Any], words: str):
     write(desk, wrong, case("the next one runs", **ADD, expect=SUM))
+    os.mkfifo(desk.parent / "fifo")
     done = call("test", str(desk), "--nodes", str(DESK)) if "timeout" in wrong else run("test", desk, "--nodes", DESK)
     assert done.code == 1
     assert words in done.out.decode()
@@ -152,15 +157,19 @@ def test_words_choose_cases_and_none_is_an_error(run: InProcess, desk: Path):
 def test_wrong_files_are_told_and_the_others_run(run: InProcess, desk: Path, tmp_path: Path):
     write(desk, case("adds", **ADD))
     other = tmp_path / "other.cases.json"
+    (tmp_path / "other.pipe").write_text("{}")
     other.write_text('{"cases": [\n  {"name": "a", "tol": "add"}]}')
     done = run("test", desk, other, "--nodes", DESK)
     out = done.out.decode()
     assert done.code == 2
     assert f'{other}:2:17: error: /cases/0/tol: unexpected property "tol": did you mean "tool"? [invalid_cases]' in out
     assert out.splitlines()[-1].startswith("1 passed, 1 file wrong")
+    done = run("test", tmp_path / "othr.pipe")
+    assert done.code == 2
+    assert done.err == f"rrext: {tmp_path}/othr.pipe: No such file or directory. Did you mean {tmp_path}/other.pipe?\n"
+    (tmp_path / "none.pipe").write_text("{}")
     done = run("test", tmp_path / "none.pipe")
-    assert (done.code, done.err.startswith("rrext: ")) == (2, True)
-    assert "none.cases.json: No such file or directory" in done.err
+    assert (done.code, "none.pipe has no cases" in done.err) == (2, True)
 
 
 def test_a_report_in_junits_form_has_each_case(run: InProcess, desk: Path, tmp_path: Path):
@@ -174,6 +183,11 @@ def test_a_report_in_junits_form_has_each_case(run: InProcess, desk: Path, tmp_p
         ("fails \ufffd & <b>", ["failure"]),
     ]
     assert (suite[1][0].text or "").startswith("the result: expected 1, got")
+    warned = tmp_path / "warned.pipe"
+    warned.write_bytes(desk.read_bytes())
+    write(warned, case("w", **ADD, expect={"$patern": 1}))
+    assert run("test", desk, warned, "--nodes", DESK, "--junit", report, "-k", "adds").code == 0
+    assert [each.tag for each in ElementTree.fromstring(report.read_bytes()).iter()] == ["testsuites", "testsuite", "testcase"]
     done = run("test", desk, "--nodes", DESK, "--junit", tmp_path / "no" / "report.xml")
     assert (done.code, "No such file" in done.err) == (2, True)
 
@@ -186,6 +200,44 @@ def test_no_secret_of_the_pipeline_is_told(tmp_path: Path):
     assert b"planted-secret" not in done.out
     assert "planted-secret" not in done.err
     assert b"the result: expected" in done.out
+
+
+def test_no_secret_is_written_by_an_update(tmp_path: Path):
+    desk = Path(pipeline(tmp_path, component("w", "tools"), component("d", "desk", control="w", key="${ROCKETRIDE_KEY}")))
+    file = write(desk, case("tells", tool="tell"), case("adds", **ADD))
+    done = call("test", str(desk), "--nodes", str(DESK), "--update", ROCKETRIDE_KEY="planted-secret-31ab77")
+    assert done.code == 1
+    assert b"the result holds a secret, and is not written" in done.out
+    assert "planted-secret" not in file.read_text()
+    assert [list(each) for each in json.loads(file.read_text())["cases"]] == [
+        ["name", "tool"],
+        ["name", "tool", "input", "expect"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ['{"components": 5}', '{"components": [{"id": ["a"], "provider": "desk"}]}', '{"components": [{}]}']
+)
+def test_a_broken_pipeline_fails_its_cases_also_those_with_stand_ins(run: InProcess, tmp_path: Path, text: str):
+    (tmp_path / "p.pipe").write_text(text)
+    write(tmp_path / "p.pipe", case("a", **ADD, stub={"a": {"tools": {"add": 1}}}), case("b", **ADD))
+    done = run("test", tmp_path / "p.pipe", "--nodes", DESK)
+    assert done.code == 1
+    assert done.out.decode().count("[invalid_pipeline]") == 2
+    assert done.out.decode().splitlines()[-1].startswith("2 failed")
+
+
+def test_names_and_results_forge_no_lines(run: InProcess, desk: Path):
+    write(desk, case("fine\x1b[31m\n  passed  forged", tool="no\x1b]0;x\x07"))
+    out = run("test", desk, "--nodes", DESK).out
+    assert b"\x1b" not in out
+    assert out.count(b"\n  passed") == 0
+
+
+def test_a_file_that_is_named_twice_runs_once(run: InProcess, desk: Path):
+    write(desk, case("adds", **ADD))
+    done = run("test", desk, desk.with_suffix(".cases.json"), "--nodes", DESK, "--update")
+    assert (done.code, done.out.decode().splitlines()[-1].partition(" in ")[0]) == (0, "1 updated")
 
 
 def test_pipelines_run_beside_each_other_and_are_told_in_their_order(run: InProcess, desk: Path, tmp_path: Path):

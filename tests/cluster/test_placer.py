@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -83,14 +82,6 @@ def test_what_a_host_of_a_node_holds_that_is_up_for_a_second_is_in_its_books(boo
     assert own._chosen(books.nodes(), TWO, frozenset(), is_last=False) is None
     given.until = 0.0  # another one's end hides it from who compares the sums
     own._choose(TWO, frozenset())
-
-
-def test_ray_tells_privately_what_it_does_not_tell_publicly_what_is_free_on_a_node_and_which_nodes_are_drained() -> None:
-    state = pytest.importorskip("ray._private.state")
-    message = "Ray has other names: look whether there is a public way by now, else use them in Placer.connect"
-    for ask in (getattr(state, "available_resources_per_node", None), getattr(state.state, "get_draining_nodes", None)):
-        assert ask is not None, message
-        assert not inspect.signature(ask).parameters, message
 
 
 async def test_a_placer_that_ends_before_it_is_told_anything_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:

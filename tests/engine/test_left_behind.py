@@ -128,6 +128,7 @@ class Stuck:
         self.deaf.gate.set()
         self.lot.let_go()
         await self.w.at_rest()
+        await until(lambda: not self.inside)  # a thread that was left behind is no part of the rest
 
     async def later(self, seconds: float = GRACE) -> None:
         """What was cancelled unwinds, and time passes."""

@@ -44,6 +44,12 @@ def problems(text: str | bytes) -> list[tuple[int, str, str]]:
             'did you mean "tools"?',
         ),
         ('{"cases": [{"name": "a", "tool": "x"}, {"name": "a", "tool": "y"}]}', "/cases/1/name", "case 1 has this name too"),
+        ('{"cases": [{"name": "a", "lane": "text", "input": {"$file": 5}}]}', "/cases/0/input/$file", "the path of a file"),
+        (
+            '{"cases": [{"name": "a", "tool": "x", "stub": {"b": {"tools": {"x": {"$error": [1]}}}}}]}',
+            "/cases/0/stub/b/tools/x/$error",
+            "expected a code",
+        ),
         (b'{"cases": [{"name": "\xff", "tool": "x"}]}', "", "is no UTF-8"),
     ],
 )

@@ -35,7 +35,7 @@ def told(expected: Any, actual: Any) -> list[str]:
         ([1, 2, 3], [1, 3], ["/1: expected 2, and it is missing"]),
         ([1, 3], [1, 2, 3], ["/1: is not expected: 2"]),
         ([1, {"a": 2}], [1, {"a": 3}, 4], ["/1/a: expected 2, got 3", "/2: is not expected: 4"]),
-        ("a\nb", "a\nc", ["the result: another text (- expected, + got)\n  a\n- b\n+ c"]),
+        ("a\nb", "a\nc", ["the result: another text (- expected, + got)\n a\n-b\n+c"]),
         ("a", "a\n", ['the result: expected "a", got "a\\n"']),
         ({"$pattern": "^20"}, "2026", []),
         ({"$pattern": "^20"}, "1926", ['the result: does not fit the pattern "^20": "1926"']),
@@ -61,6 +61,20 @@ def test_a_long_value_is_cut():
     (line,) = told(1, "x" * 100_000)
     assert len(line) < 400
     assert "(100,002 characters)" in line
+
+
+def test_long_texts_and_lists_are_compared_in_bounded_time_and_words():
+    texts = ["\n".join(f"{word} {number} of a long text" for number in range(100_000)) for word in ("one", "two")]
+    lists = [list(range(50_000)), list(range(1, 50_000))]
+    assert len(told(*texts)[0]) < 1000
+    assert told(*lists)[0] == "/0: expected 0, got 1"
+    (line,) = told(*("\n".join([word * 1000] * 400) for word in ("one", "two")))
+    assert len(line) < 50_000
+
+
+def test_a_pattern_that_would_take_for_ever_is_given_up():
+    (line,) = told({"$pattern": "^(x+)+$"}, "x" * 40 + "!")
+    assert line.startswith("the result: does not fit the pattern")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,8 @@ PIPE = json.dumps({"components": [{"id": "w", "provider": "tools"}, {"id": "d", 
 def pytest_in(folder: Path, *args: str) -> tuple[int, str]:
     """The exit code and the output of pytest in a folder."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", *args]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}  # of our own run
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -46,6 +48,17 @@ def test_a_file_of_cases_that_is_wrong_is_told_with_its_line(tmp_path: Path):
     code, told = pytest_in(tmp_path)
     assert code == 2, told
     assert f'{tmp_path / "desk.cases.json"}:2:15: unexpected property "tol": did you mean "tool"?' in told
+
+
+def test_a_setting_that_is_wrong_fails_the_cases_in_a_line(tmp_path: Path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\nrrext_connections = none.toml\n")
+    (tmp_path / "desk.pipe").write_text(PIPE)
+    (tmp_path / "desk.cases.json").write_text('{"cases": [{"name": "a", "tool": "add"}]}')
+    code, told = pytest_in(tmp_path)
+    assert code == 1, told
+    assert "none.toml" in told
+    assert "Traceback" not in told
+    assert "1 failed" in told
 
 
 def test_nothing_of_rrext_is_loaded_without_cases(tmp_path: Path):

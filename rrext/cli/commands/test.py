@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("files", nargs="*", metavar="FILE.pipe", help="a pipeline, or its file of cases")
     parser.add_argument("-k", dest="words", metavar="WORDS", help="run the cases whose names hold these words alone")
-    parser.add_argument("--update", action="store_true", help="write the results of failed cases as what they expect")
+    parser.add_argument("--update", action="store_true", help="write what came as what is expected, and keep what still holds")
     parser.add_argument("--junit", metavar="FILE.xml", help="write the outcomes as JUnit XML too")
     parser.add_argument("-j", "--jobs", type=whole_number, default=JOBS, metavar="N", help=f"pipelines at once; else {JOBS}")
     add_pipeline_options(parser)
