@@ -182,7 +182,9 @@ def no_pipeline(path: str, content: bytes) -> str | None:
         case ".sql":
             advice = f"`rrext sql FILE.pipe -f {quote(path)}` runs its statements."
         case _:
-            asked = f"`rrext sql {quote(path)}` asks it; else n" if kind in ("a database", "a table") else "N"
+            from rrext.cli.data_files import is_data
+
+            asked = f"`rrext sql {quote(path)}` asks it; else n" if kind in ("a database", "a table") and is_data(path) else "N"
             advice = f"{asked}ame a pipeline with a node that reads it; `rrext init` writes a first one."
     return f"This is {kind}, no pipeline. {advice}"
 

@@ -57,7 +57,12 @@ def _without_file(words: Sequence[str], make: Make) -> argparse.Namespace | None
 
 
 def _is_pipeline(word: str, command: str) -> bool:
-    """Whether the first word of a command is its FILE.pipe. The files of `send` are none."""
+    """Whether the first word of a command is its FILE.pipe. Files to `send` are none, those that `sql` asks stand for one."""
+    if command == "sql":
+        from rrext.cli.data_files import names_data
+
+        if names_data(word):
+            return True
     return not NEXT[command] or word.endswith(".pipe") or (command != "send" and os.path.isfile(word))
 
 

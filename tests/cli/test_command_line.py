@@ -16,7 +16,7 @@ from commands import EXAMPLES, call, command, environment, spawned
 from forked import process
 
 from rrext import __version__
-from rrext.cli.commands.sql_database import is_data
+from rrext.cli.data_files import is_data
 from rrext.cli.main import COMMANDS
 
 OF_NO_NODES = ("init", "new", "trust", "trace", "ps", "logs", "stop", "help", "completion")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from commands import EXAMPLES, Done, InProcess
 
-from rrext.cli.commands.sql_database import table_of
+from rrext.cli.data_files import table_of
+
+Ask = Callable[..., Done]
 
 
 @pytest.fixture
@@ -26,20 +29,20 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ask(run: InProcess, data: Path):
+def ask(run: InProcess, data: Path) -> Ask:
     def ask(*words: str) -> Done:
         return run("sql", *words, cwd=data)
 
     return ask
 
 
-def test_files_are_tables_of_their_names_and_can_be_joined(ask) -> None:
+def test_files_are_tables_of_their_names_and_can_be_joined(ask: Ask) -> None:
     statement = "select name, sum(price) as s from orders join customers using (customer) group by name order by 1"
     done = ask("orders.csv", "customers.json", statement)
     assert (done.code, done.out) == (0, b"name,s\nAda,4.5\nBen,4.0\n")
 
 
-def test_a_database_is_asked_alone(ask) -> None:
+def test_a_database_is_asked_alone(ask: Ask) -> None:
     assert ask("crm.db", "select * from visit").out == b"day\n2026-11-29\n"
     done = ask("orders.csv", "crm.db", "select 1")
     assert (done.code, "crm.db is a database, which is asked alone" in done.err) == (2, True)
@@ -57,7 +60,7 @@ def test_a_database_is_asked_alone(ask) -> None:
         (["orders.csv", "select * from order_"], "order_"),
     ],
 )
-def test_what_cannot_be_asked_is_said(ask, words: list[str], told: str) -> None:
+def test_what_cannot_be_asked_is_said(ask: Ask, words: list[str], told: str) -> None:
     done = ask(*words)
     assert (done.code, done.out) in ((1, b""), (2, b""))
     assert told in done.err
@@ -74,3 +77,40 @@ def test_the_hint_of_a_refused_statement_is_a_way_that_works(run: InProcess) -> 
 )
 def test_the_name_of_a_table_needs_no_quotes(file: str, table: str) -> None:
     assert table_of(file) == table
+
+
+@pytest.mark.parametrize("word", ["order", "Select", "left", "values", "user"])
+def test_a_table_of_a_word_of_sql_is_asked_without_quotes(ask: Ask, data: Path, word: str) -> None:
+    (data / f"{word}.csv").write_text("n\n1\n")
+    done = ask(f"{word}.csv", f"select n from {table_of(word)}")
+    assert (done.code, done.out) == (0, b"n\n1\n")
+
+
+def test_no_word_of_the_database_is_the_name_of_a_table_that_needs_quotes() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    database = duckdb.connect()
+    words = [word for (word,) in database.execute("select keyword_name from duckdb_keywords()").fetchall()]
+    for name in {table_of(f"{word}.csv") for word in words}:
+        database.execute(f'create table "{name}" (n int)').execute(f"select {name}.n from {name} where {name}.n > 0")
+
+
+def test_a_file_with_a_blank_in_its_name_is_asked(ask: Ask, data: Path) -> None:
+    (data / "my sales.csv").write_text("n\n1\n")
+    assert ask("my sales.csv", "select n from my_sales").out == b"n\n1\n"
+    assert ask("orders.csv", "my sales.csv", "select count(*) as c from orders, my_sales").out == b"c\n3\n"
+    assert "no such file" in ask("our sales.csv", "select 1").err
+    done = ask("orders.csv", "select * from main.csv")  # a statement
+    assert (done.code, "is no pipeline" in done.err, "main" in done.err) == (1, False, True)
+
+
+def test_only_a_file_that_can_be_asked_is_said_to_be(ask: Ask, data: Path) -> None:
+    (data / "a.xlsx").write_bytes(b"PK\x03\x04")
+    done = ask("a.xlsx", "select 1")
+    assert (done.code, "asks it" in done.err, "Name a pipeline" in done.err) == (2, False, True)
+
+
+def test_a_file_that_is_not_there_is_no_statement_for_the_default_pipeline(ask: Ask, data: Path) -> None:
+    (data / "p.pipe").write_text('{"components": [{"id": "t", "provider": "tools"}]}')
+    (data / "rrext.toml").write_text('pipeline = "p.pipe"')
+    done = ask("ordrs.csv", "select * from ordrs")
+    assert (done.code, "there is no such file" in done.err) == (1, True)

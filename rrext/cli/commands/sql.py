@@ -19,12 +19,11 @@ from rrext.cli.commands.sql_database import (
     Statement,
     StatementRunner,
     database_of,
-    is_data,
-    pipeline_of,
     print_failure,
     statements,
 )
 from rrext.cli.commands.tool import CALL_IS_WRONG, call_timeout
+from rrext.cli.data_files import is_data, names_data, pipeline_of
 from rrext.cli.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.formats import FORMATS, Format, Records, TableFormat
 from rrext.cli.keyboard import Keyboard, history, why_no_prompt
@@ -54,8 +53,9 @@ EXAMPLE = """examples:
   rrext sql pipeline.pipe
   rrext sql orders.csv customers.parquet 'select name, sum(price) from orders join customers using (customer) group by name'
 
-In place of a pipeline, files: CSV, TSV, JSON (also .gz, .zst) and Parquet are tables of their names; a database of SQLite
-(.db, .sqlite) or DuckDB (.duckdb) is asked alone. They are only read.
+In place of a pipeline, files: CSV, TSV, JSON (also .gz, .zst) and Parquet are tables of their names, where SQL would need
+quotes in another form: my_sales of 'my sales.csv', t_order of order.csv. A database of SQLite (.db, .sqlite) or DuckDB
+(.duckdb) is asked alone. They are only read.
 
 Without a statement it is a prompt on a terminal, and reads statements from stdin elsewhere. Several statements are
 separated by `;` and run in order, up to the first that fails; each is kept at once, unless it stands between `begin` and
@@ -136,7 +136,7 @@ def _take_files(args: argparse.Namespace) -> None:
     words: list[str] = args.words
     if is_data(args.file):
         files = [args.file]
-        while words and is_data(words[0]):
+        while words and names_data(words[0]):
             files.append(words.pop(0))
         args.pipeline = pipeline_of(files)
         if args.write:

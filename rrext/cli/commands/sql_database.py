@@ -4,10 +4,9 @@ statements.
 
 from __future__ import annotations
 
-import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
@@ -16,20 +15,15 @@ from typing import Any, Final
 import msgspec
 
 from rrext.cli.commands.tool import ToolFeed
+from rrext.cli.data_files import FILES
 from rrext.cli.formats import Format
 from rrext.cli.local import LocalPipeline
 from rrext.cli.output import Results, print_error
 from rrext.columns import columns, printable
 from rrext.engine.interface.operations import ListTools, Tool
-from rrext.errors import InvalidArguments, NodeNotFound, RrextError, UsageError, near_matches
+from rrext.errors import InvalidArguments, NodeNotFound, RrextError, near_matches
 from rrext.nodes import BUILTIN
 from rrext.nodes.sql.dialect import BACKTICKED_NAME, ESCAPED_LITERAL, SqlDialect
-from rrext.nodes.sql.duckdb.files import is_table
-
-FILES: Final = "(files)"
-"""The id of the database of files that were named in place of a pipeline."""
-DATABASES: Final = {".sqlite": "db_sqlite", ".sqlite3": "db_sqlite", ".db": "db_sqlite", ".duckdb": "db_duckdb"}
-"""Endings of databases, and their nodes."""
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -198,43 +192,6 @@ def database_of(pipeline: LocalPipeline, node_id: str | None) -> str:
     near = near_matches(node_id, known)
     hint = f"Did you mean {' or '.join(near)}?" if near else None
     raise NodeNotFound(f'The pipeline has no database "{node_id}". There is: {listed}', hint=hint)
-
-
-def pipeline_of(files: Sequence[str]) -> bytes:
-    """A pipeline whose one database has these files: SQLite's, DuckDB's, or others, each a table. Raises `UsageError`."""
-    databases = [file for file in files if _ending(file) in DATABASES]
-    if databases and len(files) > 1:
-        raise UsageError(f"{databases[0]} is a database, which is asked alone: others would have to be copied into it")
-    if databases:
-        node, config = DATABASES[_ending(databases[0])], {"path": os.path.abspath(databases[0])}
-    else:
-        tables: dict[str, str] = {}
-        for file in files:
-            name = table_of(file)
-            if name in tables:
-                raise UsageError(f"{tables[name]} and {file} would both be the table {name}: rename one")
-            tables[name] = file
-        node, config = "db_duckdb", {"files": {name: os.path.abspath(file) for name, file in tables.items()}}
-    components = [
-        {"id": "source", "provider": "tools", "config": {}},
-        {"id": FILES, "provider": node, "config": config, "control": [{"classType": "tool", "from": "source"}]},
-    ]
-    return msgspec.json.encode({"source": "source", "components": components})
-
-
-def is_data(name: str) -> bool:
-    """Whether a name is that of a file which `pipeline_of` takes: by its ending, and without a blank, as SQL has."""
-    return " " not in name and (_ending(name) in DATABASES or is_table(name))
-
-
-def table_of(file: str) -> str:
-    """The name of the table of a file: its own without folders and endings, in characters that need no quotes."""
-    name = re.sub(r"\W+", "_", os.path.basename(file).split(".")[0]).strip("_").lower()
-    return f"t_{name}" if not name or name[0].isdigit() else name
-
-
-def _ending(name: str) -> str:
-    return os.path.splitext(name)[1].lower()
 
 
 class StatementRunner:
