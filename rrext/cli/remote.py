@@ -41,6 +41,23 @@ COMMAND: Final = "rrext_process"
 NAMES: Final = {shape: name for name, shape in SUBCOMMANDS.items()}
 
 
+IN_SHELL: Final = {
+    "`token`": "`--token`",
+    "execute it first": "`rrext ps` lists those that run",
+    "execute one first": "`rrext serve` runs those that it is given",
+}
+"""What hints of a server say to programs, and the same for the command line."""
+
+
+def put_for_shell(error: RrextError) -> None:
+    """Put the hint of a server's error in words of the command line, also where its message repeats it."""
+    if not (given := error.hint):
+        return
+    for theirs, ours in IN_SHELL.items():
+        error.hint = error.hint.replace(theirs, ours)
+    error.message = error.message.replace(given, error.hint)
+
+
 class ServerPipeline(Pipeline):
     """The pipeline `token` of a server. A subclass sends the requests."""
 
@@ -54,8 +71,7 @@ class ServerPipeline(Pipeline):
         try:
             body = await self.body({key: value for key, value in given.items() if value is not None}, data, feed)
         except RrextError as error:
-            if error.hint is not None:
-                error.hint = error.hint.replace("`token`", "`--token`")
+            put_for_shell(error)
             raise
         tail = body.pop("data", None)
         return encode(body), tail

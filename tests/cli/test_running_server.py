@@ -39,6 +39,17 @@ def test_what_runs_is_listed_until_it_is_stopped(served: tuple[str, subprocess.P
     assert [state["token"] for state in run("ps", "--at", address, "--json").lines] == ["kinds"]
 
 
+@pytest.mark.parametrize("words", ["stop nosuch", "logs --no-follow nosuch", "tools --token nosuch"])
+def test_a_pipeline_that_does_not_run_is_answered_with_the_command_that_lists_them(
+    served: tuple[str, subprocess.Popen[bytes]], run: InProcess, words: str
+) -> None:
+    command, *rest = words.split()
+    done = run(command, "--at", served[0], *rest)
+    assert done.code in (1, 2)
+    assert "Your pipeline is not running. `rrext ps` lists those that run [TASK_NOT_REGISTERED]" in done.err
+    assert "execute" not in done.err
+
+
 def test_the_log_tells_what_happens_until_ctrl_c(served: tuple[str, subprocess.Popen[bytes]], run: InProcess) -> None:
     address, _ = served
     with spawned("logs", "--at", address) as log:

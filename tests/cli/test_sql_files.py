@@ -66,6 +66,14 @@ def test_what_cannot_be_asked_is_said(ask: Ask, words: list[str], told: str) -> 
     assert told in done.err
 
 
+@pytest.mark.parametrize(
+    "words", [["orders.csv", "select * from read_csv('x')"], ["none.db", "select 1"], ["none.duckdb", "select 1"]]
+)
+def test_files_get_no_hint_to_the_settings_of_a_node(ask: Ask, words: list[str]) -> None:
+    done = ask(*words)
+    assert (done.code, "settings" in done.err) == (1, False)
+
+
 def test_the_hint_of_a_refused_statement_is_a_way_that_works(run: InProcess) -> None:
     done = run("sql", EXAMPLES / "duckdb.pipe", "delete from catalog")
     assert 'hint: The node "db_1" only reads; with "allow_execute": true in its settings, --write' in done.err

@@ -133,12 +133,15 @@ def _line(clock: str, told: dict[str, Any]) -> bytes:
 
 
 def _run_stop(args: argparse.Namespace) -> int:
+    from rrext.cli.remote import put_for_shell
+
     async def work(client: Client, results: Results) -> int:
         code = EXIT_DONE
         for token in args.tokens:
             try:
                 await client.terminate(token)
             except RrextError as error:
+                put_for_shell(error)
                 print_error(error, token)
                 code = EXIT_FAILED
         return code
@@ -147,12 +150,13 @@ def _run_stop(args: argparse.Namespace) -> int:
 
 
 def _run_at(args: argparse.Namespace, work: Any) -> int:
-    from rrext.cli.remote import run_remotely  # with the client, which `--help` does not need
+    from rrext.cli.remote import put_for_shell, run_remotely  # with the client, which `--help` does not need
 
     async def with_client(pipeline: Any, results: Results) -> int:
         try:
             return int(await work(pipeline.client, results))
         except RrextError as error:
+            put_for_shell(error)
             print_error(error)
             return EXIT_FAILED
 

@@ -149,6 +149,11 @@ ENDS: Final = {"commit": "commit", "end": "commit", "rollback": "rollback", "abo
 OVER: Final = frozenset({"session_not_found", "transaction_ended", "connection_lost"})
 """Error codes after which no transaction is open."""
 
+_SENTENCE_END: Final = re.compile(r"(?<=[.?!])\s+")
+
+_OF_NODES: Final = " in the settings"
+"""Words of hints that are of no use for files, which have no settings."""
+
 COUNTS: Final = frozenset({"insert", "update", "delete", "merge", "replace"})
 """First words of statements whose row count is printed even if it is 0."""
 
@@ -222,6 +227,8 @@ class StatementRunner:
         try:
             await self._run(statement, params, made, explain=explain)
         except RrextError as error:
+            if self.node_id == FILES and error.hint:
+                error.hint = " ".join(part for part in _SENTENCE_END.split(error.hint) if _OF_NODES not in part)
             if error.code == "not_read_only":
                 error.hint = f"{error.hint or ''} {await self._way_to_write()}".strip()
             raise
