@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from ipaddress import ip_address
 from typing import Final
 
@@ -42,7 +42,12 @@ _OK, _UNAUTHENTICATED = b"\x010", b"\x0216"
 """Values of that header, as texts behind their length."""
 
 _ALERT: Final = b"\x15\x03"
-"""How an alert of TLS begins, the answer of an end that wants TLS to a call in plain text."""
+"""How an alert of TLS begins: an end that wants TLS answers so to a call in plain text, or not at all as Ray does."""
+
+_HTTP_2: Final = "h2"
+"""Its name in TLS."""
+
+_UNTOLD: Final = "its head does not tell whether it asks for a token"
 
 
 def answers(address: str, port: int) -> bool:
@@ -88,25 +93,56 @@ def parts_of(head: str) -> tuple[str, int]:
 
 def asks_for_token(head: str) -> bool:
     """Whether the head of a cluster refuses a call without a token. Raises `ConnectionError` if it tells neither."""
+    said = _said(head)
+    if not said or said.startswith(_ALERT):
+        said = _said(head, tls=True)
+        if not said:
+            return True  # it asks for more than a token, and tells who has no certificate nothing
+    value = said.partition(_STATUS)[2]
+    if not value.startswith((_OK, _UNAUTHENTICATED)):
+        raise ConnectionError(_UNTOLD)
+    return value.startswith(_UNAUTHENTICATED)
+
+
+def _said(head: str, *, tls: bool = False) -> bytes:
+    """What a head answers to a call, until its status or its end. Raises `ConnectionError` if it waits, or has no TLS."""
     try:
         end = socket.create_connection(parts_of(head), timeout=KNOCK_PATIENCE)
     except OSError:
         raise ConnectionError("nothing listens there: start its head, or look at the address") from None
-    with closing(end):
-        end.settimeout(ANSWER_PATIENCE)
-        said = bytearray()
+    said = bytearray()
+    with ExitStack() as ends:
+        ends.enter_context(closing(end)).settimeout(ANSWER_PATIENCE)
+        if tls:
+            end = ends.enter_context(closing(_in_tls(end)))
         try:
             end.sendall(_BEGIN + _frame(_SETTINGS, 0, 0, b"") + _call(head))
             while len(said) < MOST_BYTES and (piece := end.recv(MOST_BYTES)):
                 said += piece
-                value = said.partition(_STATUS)[2]
-                if value.startswith((_OK, _UNAUTHENTICATED)):
-                    return value.startswith(_UNAUTHENTICATED)
+                if said.partition(_STATUS)[2].startswith((_OK, _UNAUTHENTICATED)):
+                    break
+        except TimeoutError:
+            raise ConnectionError(_UNTOLD) from None
         except OSError:
-            pass  # what it said before counts
-    if said.startswith(_ALERT):
-        return True  # it asks for more than a token: for a certificate
-    raise ConnectionError("its head does not tell whether it asks for a token")
+            pass  # an end, with or without words
+    return bytes(said)
+
+
+def _in_tls(end: socket.socket) -> socket.socket:
+    """A connection in TLS, without a certificate, to an end that has HTTP/2 there. Raises `ConnectionError` for another."""
+    import ssl
+
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it is told nothing
+    context.set_alpn_protocols([_HTTP_2])
+    try:
+        within = context.wrap_socket(end)
+    except OSError:
+        raise ConnectionError(_UNTOLD) from None
+    if within.selected_alpn_protocol() != _HTTP_2:
+        within.close()
+        raise ConnectionError(_UNTOLD)
+    return within
 
 
 def _frame(kind: int, flags: int, stream: int, content: bytes) -> bytes:

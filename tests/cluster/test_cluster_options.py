@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -11,11 +12,13 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from rrext.cluster.certificates import new_identity
 from rrext.cluster.host_actor import host_environment
 from rrext.cluster.knock import OpenCluster, asks_for_token, require_loopback
 from rrext.cluster.placer import Placer
 from rrext.cluster.ray_placement import head_of
 from rrext.errors import UsageError
+from rrext.transports.tls import context_of
 
 TOKEN = {"RAY_AUTH_MODE": "token"}
 
@@ -67,17 +70,40 @@ def status(value: str) -> bytes:
     return bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]) + len(headers).to_bytes(3, "big") + b"\x01\x05\x00\x00\x00\x01" + headers
 
 
+def tls(protocol: str = "h2") -> ssl.SSLContext:
+    """TLS of a head that wants a certificate of who calls."""
+    identity = new_identity("head")
+    context = context_of(identity, identity.certificate)
+    context.set_alpn_protocols([protocol])
+    return context
+
+
+def in_tls(end: socket.socket, context: ssl.SSLContext, refusal: bytes) -> socket.socket:
+    """The connection within TLS; a closed one to a stranger."""
+    if end.recv(3, socket.MSG_PEEK) == b"PRI":
+        end.recv(1000)
+        end.sendall(refusal)
+        end.close()
+        return end
+    with suppress(ssl.SSLError):
+        return context.wrap_socket(end, server_side=True)
+    return end
+
+
 @contextmanager
-def head(*pieces: bytes) -> Iterator[int]:
-    """The port of a head that answers each call so, in these pieces."""
+def head(*pieces: bytes, context: ssl.SSLContext | None = None, refusal: bytes = b"") -> Iterator[int]:
+    """The port of a head that answers each call so, in these pieces; one with TLS refuses a call in plain text so."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer() -> None:
             with suppress(OSError):
                 while True:
                     end, _ = listener.accept()
+                    if context is not None:
+                        end = in_tls(end, context, refusal)
                     with end:
-                        assert end.recv(1000).startswith(b"PRI * HTTP/2.0")
+                        if end.fileno() < 0 or not end.recv(1000).startswith(b"PRI * HTTP/2.0"):
+                            continue
                         for piece in pieces:
                             end.sendall(piece)
                         end.shutdown(socket.SHUT_WR)
@@ -117,9 +143,22 @@ def test_a_head_that_asks_for_a_token_is_told_so_at_once_to_a_server_that_has_no
 
 
 @pytest.mark.promise("cluster:token")
-def test_a_head_that_wants_tls_asks_for_more_than_a_token() -> None:
-    with head(b"\x15\x03\x01\x00\x02\x02\x46") as port:
+@pytest.mark.parametrize("refusal", [b"", b"\x15\x03\x01\x00\x02\x02\x46"])
+def test_a_head_that_wants_a_certificate_asks_for_more_than_a_token(refusal: bytes) -> None:
+    with head(OPEN, context=tls(), refusal=refusal) as port:
         assert asks_for_token(f"127.0.0.1:{port}")
+
+
+@pytest.mark.promise("cluster:token")
+def test_a_head_that_has_tls_and_wants_no_certificate_is_asked_in_it() -> None:
+    context, other = tls(), tls("http/1.1")
+    context.verify_mode = other.verify_mode = ssl.CERT_NONE
+    with head(CLOSED, context=context) as port:
+        assert asks_for_token(f"127.0.0.1:{port}")
+    with head(OPEN, context=context) as port:
+        assert not asks_for_token(f"127.0.0.1:{port}")
+    with head(CLOSED, context=other) as port, pytest.raises(ConnectionError, match="does not tell whether it asks"):
+        asks_for_token(f"127.0.0.1:{port}")
 
 
 @pytest.mark.promise("cluster:token")
