@@ -27,6 +27,9 @@ FORMAT: Final = 1
 GUARDED: Final = ("pipeline", "nodes", "env", "connections", "serve")
 """The settings of a found file that count only after `rrext trust`: the others can do no harm."""
 
+SHARED: Final = ("root", "connections", "nodes", "env")
+"""The settings that are options of commands, of editors and of pytest."""
+
 PRIVATE_FILES: Final = frozenset((("serve", "keys"), ("serve", "tls-key"), ("serve", "metrics-key-file")))
 """Options of `rrext serve` that name a file of secrets, and are none."""
 
@@ -59,6 +62,10 @@ class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     serve: dict[str, Any] = {}
+
+    def over(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The options `root`, `connections`, `nodes` and `env` of these, with the project's for what is not given."""
+        return {name: getattr(self, name) if given[name] in (None, [], ()) else given[name] for name in SHARED if name in given}
 
 
 Trust = Literal["named", "trusted", "changed", "unknown", "unsafe"]

@@ -97,12 +97,7 @@ def _project_at(folder: str | None, named: str | None) -> Project | None:
 def _filled(args: argparse.Namespace, project: Project) -> argparse.Namespace:
     """The arguments, with the settings of the project where no option was given."""
     settings = project.allowed
-    for name in ("connections", "root"):
-        if getattr(args, name, "") is None:
-            setattr(args, name, getattr(settings, name))
-    for name in ("nodes", "env"):
-        if getattr(args, name, "") == []:
-            setattr(args, name, list(getattr(settings, name)))
+    vars(args).update(settings.over(vars(args)))
     args.is_default = settings.pipeline is not None and getattr(args, "files", "") == [] and not getattr(args, "parent", None)
     if settings.pipeline is not None and args.is_default:
         args.files = [_shown(settings.pipeline)]

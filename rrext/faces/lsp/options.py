@@ -85,8 +85,7 @@ def _with_project(options: Options, folder: str | None) -> tuple[Options, list[s
         return options, [error.message]
     if project is None:
         return options, []
-    given = project.allowed
-    found = {name: getattr(options, name) or getattr(given, name) for name in ("nodes", "env", "root", "connections")}
+    found = project.allowed.over(msgspec.structs.asdict(options))
     return msgspec.structs.replace(options, **found), [] if project.notice is None else [project.notice]
 
 
