@@ -184,7 +184,7 @@ def test_a_full_disk_is_a_line_and_a_failure_of_each_command(words: str, broken:
     assert b"Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("words", [*PRINTING, "trust --list"])
+@pytest.mark.parametrize("words", [*PRINTING, "init -", "trust --list"])
 def test_a_closed_stdout_is_a_line_and_a_failure_of_each_command(words: str, broken: Path) -> None:
     done = in_shell('exec "$@" >&-', words, broken)
     assert (done.returncode, done.stderr) == (1, b"rrext: stdout: Bad file descriptor\n")
