@@ -140,7 +140,6 @@ def test_a_server_at_a_terminal_says_what_it_is_and_ends_with_ctrl_d(tmp_path: P
 
 PRINTING = (
     "doctor",
-    "init -",
     "check --json FILE",
     "check --diff FILE",
     "check FILE",
