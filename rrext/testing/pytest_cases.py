@@ -93,12 +93,10 @@ class PipelineCase(pytest.Item):
 
 def _surroundings(config: pytest.Config, pipeline: Path) -> Surroundings:
     folder = str(config.rootpath)
-    project = _project(config, pipeline)
-    nodes, names, packages = (config.getini(f"rrext_{name}") for name in ("nodes", "env", "python_packages"))
-    paths = (config.getini(f"rrext_{name}") for name in ("root", "connections"))
-    root, connections = (os.path.join(folder, path) if path else None for path in paths)
-    nodes = nodes or project.nodes
-    connections = connections or project.connections
+    given: dict[str, Any] = {name: config.getini(f"rrext_{name}") for name in ("nodes", "env")}
+    given |= {name: _below(folder, config.getini(f"rrext_{name}")) for name in ("root", "connections")}
+    settings = _project(config, pipeline).over(given)
+    nodes = settings["nodes"]
 
     def catalog() -> Catalog:
         found = Catalog()
@@ -107,14 +105,19 @@ def _surroundings(config: pytest.Config, pipeline: Path) -> Surroundings:
                 found.add(node_class)
         return found
 
-    known: Connections = NO_CONNECTIONS if not connections else load_connections(connections)
+    path = settings["connections"]
+    known: Connections = NO_CONNECTIONS if not path else load_connections(path)
     return Surroundings(
         catalog=catalog,
-        environment=Environment.of_process(names or project.env),
+        environment=Environment.of_process(settings["env"]),
         connections=known,
-        root=root or project.root,
-        packages=tuple(packages),
+        root=settings["root"],
+        packages=tuple(config.getini("rrext_python_packages")),
     )
+
+
+def _below(folder: str, path: str | None) -> str | None:
+    return os.path.join(folder, path) if path else None
 
 
 def _project(config: pytest.Config, pipeline: Path) -> ProjectSettings:
