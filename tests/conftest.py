@@ -72,7 +72,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     is_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS and chosen.markexpr == "not system"
     if is_all and chosen.promise is None and getattr(chosen, "numprocesses", 0) is None and not (chosen.usepdb or chosen.tx):
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        chosen.numprocesses = 2 * cores  # many tests wait for what has to take its time: others run meanwhile
+        chosen.numprocesses = cores + cores // 2  # some tests wait for what has to take its time: others run meanwhile
         chosen.dist = "worksteal"  # neighbours stay together, with the servers that they share
 
 

@@ -36,11 +36,11 @@ def decode(body: Bytes) -> Any:
     """
     try:
         return _decode(body)
-    except UnicodeDecodeError:
-        raise ParseError(f"the body is not UTF-8{_where(body)}") from None
     except RecursionError:
         raise ParseError("the body is nested too deeply") from None
     except ValueError as error:
+        if isinstance(error, UnicodeDecodeError) or "UTF-8" in str(error):  # as msgspec says it before 0.23, and since
+            raise ParseError(f"the body is not UTF-8{_where(body)}") from None
         reason = "it is empty" if not len(body) else str(error)
         raise ParseError(f"the body is not JSON: {reason}") from None
 
