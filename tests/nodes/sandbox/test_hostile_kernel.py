@@ -221,6 +221,7 @@ def test_threads_together_have_no_more_memory_than_one(guests: Guests, title: st
         result = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         """,
         memory=320 * MIB,
+        timeout=40.0,  # forty threads share one interpreter, and tests share the processors
     )
     assert run.exit_code in (0, 1, 137), run.stderr
     assert (run.result or 0) * 1024 <= 320 * MIB
