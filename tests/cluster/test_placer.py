@@ -1,4 +1,4 @@
-"""The books of the placer: what it gives out, and what Ray tells of it later."""
+"""The books of the placer: the resources that the placer gives out, and the later numbers of Ray."""
 
 from __future__ import annotations
 

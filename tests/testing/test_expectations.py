@@ -1,4 +1,4 @@
-"""What a result is expected to be: what is told of one that is not so, and what `--update` writes."""
+"""Expectations of results: the differences that are told, and the expectations that `--update` writes."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def _machine() -> Iterator[Diagnosis]:
 
 
 def _nodes(catalog: Catalog) -> Iterator[Diagnosis]:
-    """The nodes that can run, and those that cannot by what they lack."""
+    """How many nodes can run, and the reasons of the others, each with the names of its nodes."""
     lacks: dict[str, list[str]] = {}
     able = 0
     for name in catalog.names():

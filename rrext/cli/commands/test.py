@@ -25,7 +25,7 @@ A file of cases is JSON with comments; `rrext schema --cases` prints its schema:
   ]}
 
 `expect` is the result, member by member. In it {"$pattern": "^2026-"} stands for the texts that fit, {"$schema": {…}} for the
-values that fit, {"$any": true} for any, {"$at": {"/rows/0/id": 7}} for what stands there, whatever else there is. `error` is a
+values that fit, {"$any": true} for any, {"$at": {"/rows/0/id": 7}} for results with 7 there, other members aside. `error` is a
 code, or members of the error. `stub` stands in for nodes: their tools, their lanes, a model's script.
 --update writes what came as what is expected, and keeps what still holds.
 

@@ -22,7 +22,7 @@ EXAMPLE = """examples:
 It shows what the file allows, and asks. The consent is for the path and the content: a change of the file asks anew. What the
 file names, such as the code of nodes, may change without a question.
 
-Exit code 0: done. 2: there is no such file, it cannot be used, or nobody agreed.
+Exit code 0: done. 2: the file is missing or cannot be used, or the answer was no.
 """
 
 
