@@ -45,7 +45,10 @@ LIMITS = {
 """Figure → its limit on a host to that in a process, and 1 if it must not be above, -1 if not below. Memory: of each of 16
 tasks, with the host; and that of the server for each further one that is idle. A call of Ray's: its time to that of ours."""
 
-TURNS = 9
+TURNS = 27
+"""Of each side, short ones: neighbours on the machine pass within a second or two, so a ratio of neighbours scatters, and the
+median of many holds."""
+
 TASKS = 16
 FURTHER = 48
 REST = 0.4

@@ -11,9 +11,10 @@ import subprocess
 import sysconfig
 import tempfile
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from task_server import processes
 
@@ -59,9 +60,9 @@ def python_of_nodes(folder: Path) -> Path:
 class RayNode:
     """A node: `ray start --block`, with all that it has started."""
 
-    def __init__(self, python: Path, command: list[str], environment: dict[str, str]) -> None:
+    def __init__(self, ray: list[str | Path], command: list[str], environment: dict[str, str]) -> None:
         self._block = subprocess.Popen(
-            [python, *RAY, "start", *command, "--block"],
+            [*ray, "start", *command, "--block"],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -132,23 +133,35 @@ class Redis:
         self._process.stdout.close()
 
 
+class Network(NamedTuple):
+    """Where a node is: its address, and the command that enters its network."""
+
+    address: str = "127.0.0.1"
+    enter: tuple[str, ...] = ()
+
+
+HERE = Network()
+
+
 class RayCluster:
     """The address of a cluster, the variables of its clients, the folder of its logs, and its nodes."""
 
-    def __init__(self, port: int, folder: Path, redis: Redis) -> None:
-        self.head = f"127.0.0.1:{port}"
+    def __init__(self, port: int, folder: Path, redis: Redis, networks: Mapping[str, Network]) -> None:
+        self.head = f"{next(iter(networks.values())).address}:{port}"
         self.folder = folder
         self.variables = variables()
         self.python = python_of_nodes(folder)
         self.redis = redis
         self.nodes: dict[str, RayNode] = {}
         self._port = port
+        self._networks = networks
 
     def start(self, name: str) -> bool:
         """Start a node, perhaps once more; the first one is the head. Whether it runs."""
         is_head = name == next(iter(self.nodes), name)
         head, other = commands("ray start")
-        given = [*(head if is_head else other)[2:], "--node-ip-address", "127.0.0.1", "--num-cpus", "2"]
+        network = self._networks[name]
+        given = [*(head if is_head else other)[2:], "--node-ip-address", network.address, "--num-cpus", "2"]
         given[given.index("--node-name") + 1] = name
         environment = {**os.environ, **self.variables, "PYTHONUNBUFFERED": "1"}
         if is_head:
@@ -159,7 +172,7 @@ class RayCluster:
                 environment["RAY_REDIS_ADDRESS"] = self.redis.address
         else:
             given[given.index("HEAD:6379")] = self.head
-        node = self.nodes[name] = RayNode(self.python, given, environment)
+        node = self.nodes[name] = RayNode([*network.enter, self.python, *RAY], given, environment)
         return node.wait()
 
     def drain(self, node: RayNode) -> None:
@@ -178,29 +191,29 @@ class RayCluster:
 
 
 @contextmanager
-def ray_cluster() -> Iterator[RayCluster]:
+def ray_cluster(sun: Network = HERE, moon: Network = HERE) -> Iterator[RayCluster]:
     """A cluster with the nodes `sun`, its head, and `moon`."""
-    with _started("sun", "moon") as cluster:
+    with _started({"sun": sun, "moon": moon}) as cluster:
         yield cluster
 
 
 @contextmanager
 def ray_head(**variables: str) -> Iterator[str]:
     """The address of a cluster of one node, with variables other than those on the page."""
-    with _started("mars", **variables) as cluster:
+    with _started({"mars": HERE}, **variables) as cluster:
         yield cluster.head
 
 
 @contextmanager
-def _started(*names: str, **variables: str) -> Iterator[RayCluster]:
+def _started(networks: Mapping[str, Network], **variables: str) -> Iterator[RayCluster]:
     folder = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp"))  # a socket's path has few characters
     cluster = None
     try:
         for attempt in range(TRIES):
             (own := folder / str(attempt)).mkdir()
-            cluster = RayCluster(_free_port(), own, Redis(own / "redis"))
+            cluster = RayCluster(_free_port(), own, Redis(own / "redis"), networks)
             cluster.variables.update(variables)
-            if all(map(cluster.start, names)):
+            if all(map(cluster.start, networks)):
                 break
             cluster.end()
         else:

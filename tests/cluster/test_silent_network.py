@@ -13,8 +13,10 @@ pytestmark = [pytest.mark.system]  # not every machine lets its users have a net
 
 
 @pytest.mark.promise("cluster:one-answer")
-def test_calls_in_a_network_that_drops_every_packet_are_answered_and_both_ends_end() -> None:
+@pytest.mark.parametrize("program", ["silent_network", "silent_ray"])
+@pytest.mark.timeout(200)
+def test_calls_in_a_network_that_drops_every_packet_are_answered_and_both_ends_end(program: str) -> None:
     unshare = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]
-    program = Path(__file__).with_name("silent_network.py")
-    done = subprocess.run([*unshare, sys.executable, str(program)], capture_output=True, text=True, timeout=55)
+    command = [*unshare, sys.executable, str(Path(__file__).with_name(f"{program}.py"))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=190)
     assert done.stdout == "all answered, all gone\n", done.stderr
