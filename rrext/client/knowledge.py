@@ -17,9 +17,10 @@ from rrext.client.endpoint import Body
 from rrext.client.pipe import Pipe
 from rrext.client.server_address import Launch, ServerAddress, SocketAddress, WebServer
 from rrext.errors import RrextError, UsageError
+from rrext.files.naming import mime_type_of
 from rrext.limits import CLIENT_DEFAULTS
 from rrext.sync.folder_sync import FolderSync, SentObject, SyncStores, open_sync
-from rrext.sync.upload_files import Unreadable, goes_whole, mime_type_of
+from rrext.sync.upload_files import Unreadable, goes_whole
 
 if TYPE_CHECKING:
     from rrext.client.client import Client

@@ -15,8 +15,9 @@ from anyio.to_thread import run_sync
 from rrext.client.endpoint import Body
 from rrext.client.pipe import Pipe
 from rrext.errors import RrextError, UsageError
+from rrext.files.naming import mime_type_of
 from rrext.limits import CLIENT_DEFAULTS
-from rrext.sync.upload_files import UploadFile, find_files, goes_whole, mime_type_of
+from rrext.sync.upload_files import UploadFile, find_files, goes_whole
 
 
 class FileResult(msgspec.Struct, frozen=True):

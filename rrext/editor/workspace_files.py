@@ -68,4 +68,5 @@ def _paths(analysis: Analysis) -> Iterator[Located]:
             for setting in draft.node.paths:
                 located = analysis.map.find(below(section, setting))
                 if located is not None:
-                    yield from (located, *located.children)
+                    inner = [part for child in located.children for part in child.children if part.key == "path"]
+                    yield from (located, *located.children, *inner)

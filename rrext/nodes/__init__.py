@@ -9,6 +9,7 @@ BUILTIN: dict[str, str] = {
     "chat": "rrext.nodes.basic.sources:ChatNode",
     "dropper": "rrext.nodes.basic.sources:DropperNode",
     "tools": "rrext.nodes.basic.sources:ToolsNode",
+    "filesys": "rrext.nodes.basic.folder_source:FilesysNode",
     "response": "rrext.nodes.basic.response:ResponseNode",
     "response_text": "rrext.nodes.basic.response:ResponseTextNode",
     "response_table": "rrext.nodes.basic.response:ResponseTableNode",

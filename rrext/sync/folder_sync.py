@@ -16,11 +16,12 @@ import anyio
 import msgspec
 
 from rrext.errors import ClientError, RrextError
+from rrext.files.naming import url_of
 from rrext.sync.addresses import PageFetcher
 from rrext.sync.items import ItemContent, SyncItem
 from rrext.sync.sources import PREFIXES, ListedSource, split_sources
 from rrext.sync.state import SentFile, SyncState
-from rrext.sync.upload_files import NO_FILE, Unreadable, UploadFile, find_files, url_of
+from rrext.sync.upload_files import NO_FILE, Unreadable, UploadFile, find_files
 
 T = TypeVar("T")
 

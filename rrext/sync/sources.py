@@ -20,10 +20,11 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from rrext.errors import ClientError, RrextError, Unavailable, UsageError
+from rrext.files.naming import UNKNOWN_TYPE, mime_type_of, shown, url_of
 from rrext.limits import CLIENT_DEFAULTS, MIB
 from rrext.sync.addresses import MAX_IN_MEMORY, MAX_ITEM, PageFetcher, check_address
 from rrext.sync.items import ItemContent, RunInThread
-from rrext.sync.upload_files import NOTHING_TO_READ, UNKNOWN_TYPE, Unreadable, check_root_name, mime_type_of, shown, url_of
+from rrext.sync.upload_files import NOTHING_TO_READ, Unreadable, check_root_name
 
 if TYPE_CHECKING:
     import mailbox

@@ -13,12 +13,12 @@ import re
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from rrext.errors import ClientError, RrextError, UsageError
+from rrext.files.naming import shown, url_of
 from rrext.limits import CLIENT_DEFAULTS
 from rrext.sync.items import ItemContent, RunInThread
 
@@ -140,20 +140,6 @@ class UploadFile(msgspec.Struct, frozen=True):
             os.close(fd)
             raise OSError(errno.EINVAL, NO_FILE)
         return fd
-
-
-def shown(path: str) -> str:
-    """A path as text that JSON can hold: bytes of a name that are not UTF-8 become `\\xNN`."""
-    return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
-def url_of(identity: str) -> str:
-    """The URL by which a server knows a file: made from its identity, which it does not tell."""
-    import uuid
-    from urllib.parse import quote
-
-    scheme = "file://" if identity.startswith("/") else "root:"
-    return uuid.uuid5(uuid.NAMESPACE_URL, scheme + quote(os.fsencode(identity))).urn
 
 
 def find_files(paths: Iterable[str], *, exclude: Sequence[str] = (), root_name: str | None = None) -> list[UploadFile]:
@@ -391,61 +377,8 @@ def _of_set(piece: re.Match[str]) -> str:
     return CLASSES[name] if name else dash or re.escape(quoted or plain)
 
 
-UNKNOWN_TYPE = "application/octet-stream"
-
 LANES_IN_PIECES = ("tags", "text", "table", "image", "audio", "video")
 """Lanes that take an object in pieces of any size; on the others each write is one whole JSON value."""
-
-_PLAIN_TEXT = """
-adoc asciidoc bib cc cfg clj cmake conf cpp cs cxx dart diff env erl ex exs fish go gql gradle graphql groovy hpp hs
-ini java jl jsx kt kts less log lua m ml org patch php po pro properties proto ps1 pyi r rb rs rst sass scala scss sol sql
-styl swift text tf tla toml ts tsx vb vue zig zsh
-""".split()  # noqa: SIM905 – a table, read as words
-"""Extensions of source texts that the standard library does not know; `ts` is TypeScript far more often than a film."""
-
-_TYPES = {
-    **dict.fromkeys(_PLAIN_TEXT, "text/plain"),
-    "7z": "application/x-7z-compressed",
-    "bash": "text/x-shellscript",
-    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    "eml": "message/rfc822",
-    "epub": "application/epub+zip",
-    "flac": "audio/flac",
-    "gz": "application/gzip",
-    "ics": "text/calendar",
-    "ipynb": "application/x-ipynb+json",
-    "js": "text/javascript",
-    "jsonl": "application/x-ndjson",
-    "m4a": "audio/mp4",
-    "m4v": "video/mp4",
-    "markdown": "text/markdown",
-    "md": "text/markdown",
-    "mjs": "text/javascript",
-    "mkv": "video/x-matroska",
-    "ndjson": "application/x-ndjson",
-    "odp": "application/vnd.oasis.opendocument.presentation",
-    "ods": "application/vnd.oasis.opendocument.spreadsheet",
-    "odt": "application/vnd.oasis.opendocument.text",
-    "oga": "audio/ogg",
-    "ogg": "audio/ogg",
-    "ogv": "video/ogg",
-    "parquet": "application/vnd.apache.parquet",
-    "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-    "rtf": "application/rtf",
-    "sh": "text/x-shellscript",
-    "tex": "text/x-tex",
-    "tgz": "application/gzip",
-    "webp": "image/webp",
-    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    "yaml": "text/yaml",
-    "yml": "text/yaml",
-}
-"""Extensions that the standard library lacks, or knows by a name that would keep text away from the text lane."""
-
-
-def mime_type_of(path: str) -> str:
-    """The MIME type that the extension says, the same on every machine; `application/octet-stream` for an unknown one."""
-    return _types().get(os.path.splitext(path)[1].lower(), UNKNOWN_TYPE)
 
 
 def goes_whole(mime_type: str) -> bool:
@@ -454,11 +387,3 @@ def goes_whole(mime_type: str) -> bool:
     if kind.lower() == "lane":
         return name not in LANES_IN_PIECES
     return kind.lower() == "application" and (name.lower() == "json" or name.lower().startswith("rocketride-question"))
-
-
-@cache
-def _types() -> dict[str, str]:
-    import mimetypes
-
-    standard = mimetypes.MimeTypes().types_map[True]  # without the types of this machine's /etc/mime.types
-    return {**standard, **{f".{extension}": kind for extension, kind in _TYPES.items()}}

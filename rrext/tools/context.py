@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from types import TracebackType
 from typing import Any, Literal, Protocol
@@ -46,6 +46,10 @@ class NestedCalls(Protocol):
 
     async def run_pipeline(self, token: str, text: str, *, mime_type: str | None, name: str | None) -> dict[str, Any]:
         """The result of another pipeline for a text, see `ToolContext.run_pipeline`."""
+        ...
+
+    async def send_object(self, about: Mapping[str, Any], pieces: AsyncIterable[bytes], *, mime_type: str) -> dict[str, Any]:
+        """The result of an object that enters at the node, see `ToolContext.send_object`."""
         ...
 
     def in_space(self, space_id: str | None) -> NestedCalls:
@@ -473,6 +477,17 @@ class ToolContext:
         `open`, `write` and `close` raise, and `ToolError` if the pipelines would call each other in a circle.
         """
         return await self._nested_calls().run_pipeline(token, text, mime_type=mime_type, name=name)
+
+    async def send_object(
+        self, about: Mapping[str, Any], pieces: AsyncIterable[bytes], *, mime_type: str = "application/octet-stream"
+    ) -> dict[str, Any]:
+        """The result body of an object that enters the pipeline at this node, a source, as the same caller. For async tools.
+
+        `about` describes it as `object` of an `open` does: `name`, `path`, `url`, `size`, `metadata`. `pieces` are its bytes.
+        Several may run at once; the call gives its own place up for them. Raises what `open`, `write` and `close` raise, what
+        the pieces raise, and `Unavailable` for a call on a pipe: objects would make objects without end.
+        """
+        return await self._nested_calls().send_object(about, pieces, mime_type=mime_type)
 
     def in_space(self, space_id: str | None) -> ToolContext:
         """The context of the same call and the same user in another space, or in none.

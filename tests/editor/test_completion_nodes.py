@@ -11,7 +11,7 @@ from editor.completing import AROUND, COMPLETER, SECRET, at, surroundings, value
 from rrext.editor.analysis import analyse
 from rrext.editor.completions.completion import Completer
 
-SOURCES = {"webhook", "chat", "dropper", "tools"}
+SOURCES = {"webhook", "chat", "dropper", "filesys", "tools"}
 WEBHOOK = '{"id": "in", "provider": "webhook", "config": {}}'
 
 

@@ -36,7 +36,7 @@ def refused(node: type[Node], settings: dict[str, Any], rule: PathRule, resource
 def test_each_path_of_each_node_is_refused_at_its_setting(provider: str) -> None:
     node = CATALOG.class_of(provider)
     for name in node.paths:
-        value: Any = {"a": "place"} if name == "files" else "place"
+        value: Any = {"files": {"a": "place"}, "include": [{"path": "place"}]}.get(name, "place")
         others = dict.fromkeys(node.paths.keys() - {name}, {} if name != "files" else "")
         spec = ComponentSpec(path="/components/0", id="a", node=node, settings={**others, name: value})
         outline = PipelineOutline((spec,))
@@ -47,7 +47,7 @@ def test_each_path_of_each_node_is_refused_at_its_setting(provider: str) -> None
         pinned = PipelineOutline((spec,), resources=Resources(node="sun"))
         assert not [*PathRule().refusals(LoadedPipeline(None, (), {}, base="", outline=pinned, text=None, source_map=None))]
         shared = [*PathRule(shares_root=True).refusals(loaded)]
-        assert bool(shared) == (provider != "tool_filesystem")
+        assert bool(shared) == (provider not in ("tool_filesystem", "filesys"))
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ import pytest
 from rrext.nodes import BUILTIN
 from rrext.nodes.base.lanes import LANES
 from rrext.nodes.base.node import Node
+from rrext.nodes.basic.folder_source import FilesysNode
 from rrext.nodes.basic.sources import ChatNode, DropperNode, ToolsNode, WebhookNode
 
-SOURCES = {"webhook": WebhookNode, "chat": ChatNode, "dropper": DropperNode, "tools": ToolsNode}
+SOURCES = {"webhook": WebhookNode, "chat": ChatNode, "dropper": DropperNode, "tools": ToolsNode, "filesys": FilesysNode}
 HERE = sorted(set(BUILTIN) - {"tool_python"})
 
 
@@ -51,6 +52,7 @@ def test_sources_say_which_client_calls_make_sense() -> None:
         "chat": ("chat",),
         "dropper": ("send",),
         "tools": (),
+        "filesys": ("send",),
     }
 
 

@@ -32,7 +32,7 @@ def told(*parts: dict[str, Any], **options: Any) -> list[tuple[str, str, str]]:
 
 def test_each_row_of_the_table_names_known_lanes_and_nodes_that_are_here() -> None:
     nodes = foreign_nodes()
-    assert {"llm_mistral", "store_chroma", "chroma", "tool_github", "agent_llamaindex", "ocr", "filesys"} <= nodes.keys()
+    assert {"llm_mistral", "store_chroma", "chroma", "tool_github", "agent_llamaindex", "ocr"} <= nodes.keys()
     assert not nodes.keys() & {*BUILTIN, *ALIASES}
     catalog = Catalog(installed=False)
     for node in nodes.values():

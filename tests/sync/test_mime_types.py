@@ -6,7 +6,8 @@ import mimetypes
 
 import pytest
 
-from rrext.sync.upload_files import goes_whole, mime_type_of
+from rrext.files.naming import mime_type_of
+from rrext.sync.upload_files import goes_whole
 
 
 @pytest.mark.parametrize(

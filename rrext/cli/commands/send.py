@@ -33,10 +33,11 @@ from rrext.columns import printable
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Close, Open, Write
 from rrext.errors import Cancelled, ClientError, FrameTooLarge, InvalidArguments, RrextError, UsageError
+from rrext.files.naming import mime_type_of, shown
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
 from rrext.nodes.base.lanes import choose_lane
 from rrext.sync.items import ItemContent, SyncItem
-from rrext.sync.upload_files import LANES_IN_PIECES, Unreadable, UploadFile, find_files, mime_type_of, shown
+from rrext.sync.upload_files import LANES_IN_PIECES, Unreadable, UploadFile, find_files
 from rrext.wire.codec import encode
 
 if TYPE_CHECKING:

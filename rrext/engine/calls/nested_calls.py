@@ -36,7 +36,7 @@ from rrext.tools.context import BoundTool, BoundTools, CancelToken, StreamEnd
 from rrext.tools.names import HOST_REQUEST, exported_names
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterable, Coroutine, Iterator, Mapping, Sequence
 
     from rrext.engine.calls.run import Encoded, Run, ToolRun
     from rrext.engine.host.host import Host
@@ -221,6 +221,19 @@ class Nesting:
         """Give a text to another pipeline and return its result."""
 
         return await run_pipeline(self._run, token, text, mime_type=mime_type, name=name)
+
+    async def send_object(self, about: Mapping[str, Any], pieces: AsyncIterable[bytes], *, mime_type: str) -> dict[str, Any]:
+        """Send an object into this pipeline at the node that calls, and return its result."""
+        run = self._run
+        if run.lease.pipe is not None:
+            raise Unavailable(
+                f'"{run.trail[-1]}" sends objects into its pipeline, and is called for one of them: they would never end',
+                hint="Call it without a pipe, by a client.",
+            )
+        run.leave_place()  # the objects take places of the same limit
+        token, meta = run.lease.task.token, run.call.operation.meta
+        opening = Open(token=token, object=dict(about), mime_type=mime_type, source=self._node_id, meta=meta)
+        return await _sent(run, opening, pieces)
 
     def so_far(self, done: dict[str, Any]) -> None:
         """Note what the call has done; that of a nested run is a part of what its caller notes."""
@@ -507,13 +520,26 @@ async def run_pipeline(run: Run, token: str, text: str, *, mime_type: str | None
 async def _object(
     run: Run, token: str, text: str, meta: dict[str, Any], *, mime_type: str | None, name: str | None
 ) -> dict[str, Any]:
-    engine, caller = run.host.engine, run.call.caller
     described = {} if name is None else {"name": name}
-    opening = Open(token=token, object=described, mime_type=mime_type or await engine.text_type(token, caller), meta=meta)
+    mime_type = mime_type or await run.host.engine.text_type(token, run.call.caller)
+    return await _sent(run, Open(token=token, object=described, mime_type=mime_type, meta=meta), _only(text))
+
+
+async def _only(text: str) -> AsyncGenerator[str, None]:
+    yield text
+
+
+async def _sent(run: Run, opening: Open, pieces: AsyncIterable[str | bytes]) -> dict[str, Any]:
+    """The result body of an object, which is opened, written piece by piece and closed as the caller of the run."""
+    engine, caller, meta = run.host.engine, run.call.caller, opening.meta
     opened, _ = await engine.ask(opening, caller)
     pipe_id: int = msgspec.json.decode(opened)["pipe_id"]
     try:
-        await engine.ask(Write(pipe_id=pipe_id, data=text, meta=meta), caller)
+        async for piece in pieces:
+            if isinstance(piece, str):
+                await engine.ask(Write(pipe_id=pipe_id, data=piece, meta=meta), caller)
+            else:
+                await engine.ask(Write(pipe_id=pipe_id, meta=meta), caller, data=piece)
     except BaseException:
         engine.start(Call(Close(pipe_id=pipe_id, meta=meta), DroppedAnswer(), caller))  # which frees the pipe
         raise

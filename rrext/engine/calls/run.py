@@ -169,6 +169,12 @@ class Run:
             raise Cancelled("cancelled: the pipeline ends")
         return run
 
+    def leave_place(self) -> None:
+        """Release a borrowed place, to wait for something else."""
+        if self.lease.pipe is None:
+            self.lease.turn.release()
+            self.lease.turn = FREE
+
 
 class CallRun(Run):
     """The run of a client's call, which answers the call at its end.
@@ -301,12 +307,6 @@ class CallRun(Run):
             self.leave_place()
             await outlet.room()
             await self.take_place()
-
-    def leave_place(self) -> None:
-        """Release a borrowed place, to wait for something else."""
-        if self.lease.pipe is None:
-            self.lease.turn.release()
-            self.lease.turn = FREE
 
     async def take_place(self) -> None:
         """Wait for a place again."""

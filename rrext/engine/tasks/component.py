@@ -327,11 +327,14 @@ class PipelineNode(Node):
 def components_of(
     loaded: LoadedPipeline, *, directory: str, confined: bool, partial: bool = False, remote: bool = False
 ) -> dict[str, Component]:
-    """Make the components in chain order, without the source. Raises `InvalidPipeline` with all problems."""
+    """Make the components in chain order; of the sources, those alone that have tools. Raises `InvalidPipeline` with all
+    problems.
+    """
     spec = loaded.require()
     specs = {component.id: component for component in spec.components}
     bindings = _bindings(spec)
     written = loaded.unresolved["components"]  # whoever lists the tools reads this
+    sources = [part.id for part in spec.components if part.node_class.tools and part.node_class.is_source()]
     return {
         node_id: Component(
             node_id,
@@ -345,7 +348,7 @@ def components_of(
             partial=partial,
             remote=remote,
         )
-        for node_id in spec.chain
+        for node_id in dict.fromkeys((*spec.chain, *sources))
     }
 
 

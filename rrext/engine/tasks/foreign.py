@@ -7,7 +7,7 @@ at a private address. It reads the variables of its own `env`, and those that th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -52,6 +52,8 @@ def _paths(component: ComponentSpec) -> Iterator[tuple[str, str, str]]:
         places = {below(component.section, name): value}
         if isinstance(value, Mapping):
             places = {below(pointer, key): path for pointer in places for key, path in value.items()}
+        elif not isinstance(value, str) and isinstance(value, Sequence):
+            places = {below(pointer, n, "path"): _value(one, "path") for pointer in places for n, one in enumerate(value)}
         for pointer, path in places.items():
             if isinstance(path, str) and path and "${" not in path and path not in component.node_class.no_paths:
                 yield name, pointer, path

@@ -15,8 +15,8 @@ from urllib.parse import quote, unquote
 
 from rrext.errors import Cancelled, InvalidArguments, RrextError, near_matches
 from rrext.faces.mcp.listing import PAGE_SIZE
+from rrext.files.naming import UNKNOWN_TYPE, mime_type_of
 from rrext.nodes.files.offered_files import READ_MAX
-from rrext.sync.upload_files import UNKNOWN_TYPE, mime_type_of
 from rrext.tools.names import HOST_OFFER, HOST_REQUEST, SEPARATOR, exported_names, hashed_name
 
 TTL: Final = 60.0

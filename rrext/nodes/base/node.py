@@ -119,7 +119,8 @@ class Node:
     default_profile: ClassVar[str | None] = None
     """The profile whose defaults hold when a component names none."""
     paths: ClassVar[Mapping[str, Literal["file", "folder"]]] = {}
-    """The settings that are paths in the file system, for editors. The values of an object count."""
+    """The settings that are paths in the file system, for editors. The values of an object count; of a list of objects, the
+    `path` of each."""
     paths_may_be_shared: ClassVar[bool] = False
     """Whether its paths may be in a folder that several machines share: it keeps no locks and no database there."""
     no_paths: ClassVar[frozenset[str]] = frozenset()

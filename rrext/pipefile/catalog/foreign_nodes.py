@@ -57,7 +57,6 @@ audio | text questions answers documents > audio | | audio_tts tts_elevenlabs tt
 video | video > image table documents | | frame_grabber
 video | video > text | | twelvelabs
 video | image > video | | video_composer
-source | > tags | | filesys
 source | > text image audio video tags | | telegram
 target | text > | | text-output local-text-output text_output local_text_output
 tool | > | | tool_apify tool_bland_ai tool_chartjs tool_deepl tool_exa_search tool_firecrawl tool_git tool_github

@@ -60,7 +60,8 @@ def store_together(folder: Path) -> None:
     """Make a store of format 4, which has the old chunks for nobody and for Ada, together."""
     import qdrant_edge as qe
 
-    from rrext.nodes.vectors.edge.open_shard import OWNER, point_of
+    from rrext.nodes.vectors.edge.open_shard import point_of
+    from rrext.nodes.vectors.points import OWNER
 
     store = edge_store(folder)
     put(store, *OLD)

@@ -284,7 +284,7 @@ def aged(folder: Path, format: int) -> None:
     """Make a closed store one of an earlier format, of which 2 has no owners."""
     import qdrant_edge as qe
 
-    from rrext.nodes.vectors.edge.open_shard import FACTS, NUMBERS, OWNER
+    from rrext.nodes.vectors.points import FACTS, NUMBERS, OWNER
 
     store = StoreFolder(str(folder), "store")
     shard = qe.EdgeShard.load(store.shard)

@@ -4,12 +4,9 @@
 
 from __future__ import annotations
 
-import uuid
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
-from hashlib import blake2b
 from typing import Any, Final, cast
 
 import msgspec
@@ -18,9 +15,21 @@ import qdrant_edge as qe
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.vectors.edge.folder import Manifest, StoreFolder
 from rrext.nodes.vectors.edge.messages import QDRANT_BATCH, StoreChange
+from rrext.nodes.vectors.points import (
+    FACTS,
+    MAX_NUMBER_INDEXES,
+    NODE,
+    NUMBER,
+    NUMBERS,
+    OBJECT,
+    PARENT,
+    fact_of,
+    number_key,
+    payload_of,
+    point_id,
+)
 from rrext.nodes.vectors.store import (
     FIRST_OBJECT,
-    NOBODYS,
     SIMPLE,
     Chunk,
     Listing,
@@ -29,7 +38,6 @@ from rrext.nodes.vectors.store import (
     Search,
     StoredObject,
     VectorSpace,
-    double,
     require_language,
     require_space,
 )
@@ -215,25 +223,11 @@ With 100,000 vectors of 384 numbers this finds 99.9 % of the hits of a full comp
 """
 
 VECTOR: Final = "dense"
-OWNER, OBJECT, PARENT, NODE, NUMBER, CONTENT, EXTRA = "owner", "object", "parent", "node", "number", "content", "extra"
-"""The fields of a point. `extra` is JSON text, so that every value comes back unchanged."""
-
-FACTS, NUMBERS = "facts", "numbers"
-"""The fields for filters by `extra`: the hash of each key with a text or boolean of it, and an object that has the numbers of
-each key under a hash of the key. All facts have one index, while a key's numbers get theirs with the first filter by them."""
-MAX_NUMBER_INDEXES: Final = 32
-"""Keys whose numbers have an index in one shard, each of some megabytes for 100,000 chunks. Those of others are read chunk by
-chunk."""
-
 WORDS: Final = "words"
 """The field for keyword search: the words of the content, separated by spaces."""
 
 CHUNK: Final = qe.PayloadSelector.Exclude([WORDS, FACTS, NUMBERS])
 """The fields of a chunk."""
-
-IDS: Final = uuid.UUID("7c2e5d0e-4b0a-5d0b-9d0e-6f5b1f0c9a11")
-"""The namespace of the point ids of nobody's chunks, which are made from object id and chunk number; those of other owners
-have the owner as their namespace. A change would lose all stored points."""
 
 
 def create_shard(path: str, size: int, language: str = SIMPLE) -> None:
@@ -282,76 +276,15 @@ def fact_index() -> qe.IntegerIndexParams:
     return qe.IntegerIndexParams(lookup=True, range=False)
 
 
-def facts_of(extra: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of `FACTS` and `NUMBERS` for the metadata of a chunk."""
-    facts: list[int] = []
-    numbers: dict[str, list[float]] = {}
-    for key, value in extra.items():
-        for one in value if isinstance(value, list) else (value,):
-            if isinstance(one, str | bool):
-                facts.append(_fact(key, one))
-            elif (number := double(one)) is not None:
-                numbers.setdefault(_number_key(key), []).append(number)
-    return {FACTS: facts, NUMBERS: numbers}
-
-
-def _fact(key: str, value: str | bool) -> int:
-    """A hash: of a billion billion pairs of texts two are taken for one."""
-    return int.from_bytes(blake2b(msgspec.json.encode((key, value)), digest_size=8).digest(), signed=True)
-
-
-@lru_cache(maxsize=1024)
-def _number_key(key: str) -> str:
-    """A name that needs no quotes in Qdrant's paths."""
-    return "n" + blake2b(key.encode(), digest_size=8).hexdigest()
-
-
-def number_fields(matches: Iterable[Match]) -> set[str]:
-    """The fields that are compared as numbers."""
-    return {
-        f"{NUMBERS}.{_number_key(one.key)}"
-        for one in matches
-        if one.bounds or any(double(value) is not None for value in one.values or ())
-    }
-
-
 def words_of(content: str) -> str:
     """The value of `WORDS` for a content."""
     return " ".join(stored_words(content))
 
 
-def point_id(owner: str, object_id: str, chunk_id: int) -> uuid.UUID:
-    """The id of a chunk in Qdrant."""
-    return uuid.uuid5(IDS if owner == NOBODYS else uuid.UUID(owner), f"{chunk_id} {object_id}")
-
-
 def point_of(chunk: Chunk, vector: Sequence[float]) -> qe.Point:
     """Make Qdrant's point of a chunk."""
-    payload = {
-        OWNER: chunk.owner,
-        OBJECT: chunk.object_id,
-        PARENT: chunk.parent,
-        NODE: chunk.node_id,
-        NUMBER: chunk.chunk_id,
-        CONTENT: chunk.content,
-        WORDS: words_of(chunk.content),
-        EXTRA: msgspec.json.encode(chunk.extra).decode(),
-        **facts_of(chunk.extra),
-    }
+    payload = {**payload_of(chunk), WORDS: words_of(chunk.content)}
     return qe.Point(point_id(chunk.owner, chunk.object_id, chunk.chunk_id), {VECTOR: list(vector)}, payload)
-
-
-def chunk_of(payload: dict[str, Any]) -> Chunk:
-    """Make the chunk of a point's payload."""
-    return Chunk(
-        object_id=payload[OBJECT],
-        chunk_id=payload[NUMBER],
-        content=payload[CONTENT],
-        node_id=payload[NODE],
-        parent=payload[PARENT],
-        extra=msgspec.json.decode(payload[EXTRA]),
-        owner=payload[OWNER],
-    )
 
 
 def vector_of(record: qe.Record) -> Sequence[float]:
@@ -382,10 +315,10 @@ def _any_of(field: str, values: Sequence[Any]) -> qe.FieldCondition:
 
 def _matching(match: Match) -> Any:
     """The condition for metadata."""
-    field = f"{NUMBERS}.{_number_key(match.key)}"
+    field = f"{NUMBERS}.{number_key(match.key)}"
     must: list[Any] = [qe.FieldCondition(field, range=qe.RangeFloat(**match.bounds))] if match.bounds else []
     if match.values is not None:
-        facts = [_fact(match.key, value) for value in match.values if isinstance(value, str | bool)]
+        facts = [fact_of(match.key, value) for value in match.values if isinstance(value, str | bool)]
         numbers = [value for value in match.values if not isinstance(value, str | bool)]
         should: list[Any] = [_any_of(FACTS, facts)] if facts else []
         should += [qe.FieldCondition(field, range=qe.RangeFloat(gte=number, lte=number)) for number in numbers]
@@ -426,11 +359,6 @@ def chunks_request(scope: Scope, offset: int, limit: int, after: int) -> qe.Quer
     """Qdrant's request for a page of an object's chunks behind the number `after`, in their order."""
     behind = _also(scope, qe.FieldCondition(NUMBER, range=qe.RangeFloat(gt=after)))
     return qe.QueryRequest(limit=limit, offset=offset, query=qe.OrderBy(NUMBER), filter=behind, with_payload=CHUNK)
-
-
-def similarity(score: float) -> float:
-    """The cosine similarity of a score of Qdrant: rounding may put the score slightly outside of -1 to 1."""
-    return max(-1.0, min(score, 1.0))
 
 
 def _nearest(search: Search) -> Any:

@@ -25,18 +25,14 @@ from rrext.nodes.vectors.edge.folder import (
 from rrext.nodes.vectors.edge.messages import StoreChange, pieces_of
 from rrext.nodes.vectors.edge.open_shard import (
     CHUNK,
-    EXTRA,
-    FACTS,
-    OWNER,
     OpenShard,
-    chunk_of,
     create_shard,
     fact_index,
-    facts_of,
     qdrant_errors,
     records,
     vector_of,
 )
+from rrext.nodes.vectors.points import EXTRA, FACTS, OWNER, chunk_of, facts_of
 from rrext.nodes.vectors.store import NOBODYS, Chunk, VectorSpace
 from rrext.tools.context import ToolContext
 

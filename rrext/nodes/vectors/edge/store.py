@@ -17,28 +17,21 @@ from rrext.nodes.vectors.edge.folder import ENGINE, StoreFolder
 from rrext.nodes.vectors.edge.messages import StagedPiece, StoreChange, pieces_of
 from rrext.nodes.vectors.edge.open_shard import (
     CHUNK,
-    EXTRA,
-    NUMBER,
-    OBJECT,
-    PARENT,
     WORDS,
     OpenShard,
     PathCounts,
-    chunk_of,
     chunks_request,
     condition,
     distances,
     near,
-    number_fields,
-    point_id,
     qdrant_errors,
     records,
-    similarity,
     terms,
     vector_of,
     worded,
 )
 from rrext.nodes.vectors.edge.partitions import Partitions
+from rrext.nodes.vectors.points import EXTRA, NUMBER, OBJECT, PARENT, chunk_of, number_fields, point_id, similarity
 from rrext.nodes.vectors.store import (
     FIRST_OBJECT,
     NOBODYS,
