@@ -419,3 +419,13 @@ MAX_DRAWN_PROBLEMS: Final = 20
 """Problems that are written in the place of a picture without nodes."""
 MAX_ORDERED_LINES: Final = 40
 """The number of lines up to which an order with few crossings is searched."""
+
+
+def memory_limits() -> dict[str, int]:
+    """The limits of memory of this process, in bytes by name. Without any the kernel ends a process that takes too much."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return {}
+    limits = {name: resource.getrlimit(getattr(resource, name))[0] for name in ("RLIMIT_AS", "RLIMIT_DATA")}
+    return {name: limit for name, limit in limits.items() if limit != resource.RLIM_INFINITY}

@@ -113,16 +113,6 @@ def note_dropped(loop: AbstractEventLoop, nbytes: int, *, in_cycles: bool = Fals
         _Trim.soon(loop, in_cycles=in_cycles)
 
 
-def memory_limits() -> dict[str, int]:
-    """The limits of memory of this process, in bytes by name. Without any the kernel ends a process that takes too much."""
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return {}
-    limits = {name: resource.getrlimit(getattr(resource, name))[0] for name in ("RLIMIT_AS", "RLIMIT_DATA")}
-    return {name: limit for name, limit in limits.items() if limit != resource.RLIM_INFINITY}
-
-
 def _call_glibc(name: str, *numbers: int) -> None:
     """Call a function of glibc, without the interpreter's lock; nothing with another C library."""
     if sys.platform == "linux":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 PARENT = os.getppid()
@@ -19,7 +20,13 @@ def start() -> int:
 
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, as under nohup
             signal.signal(signal.SIGINT, lambda number, frame, leave=os._exit: leave(128 + number))
+        gc.disable()  # nothing that is imported is garbage
         from rrext.cli.main import main
+
+        gc.enable()
     except KeyboardInterrupt:
         os._exit(130)
-    return main()
+    try:
+        return main()
+    finally:
+        gc.freeze()  # Python would look three times for garbage, in a process that ends

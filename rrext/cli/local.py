@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import sys
+import traceback
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from rrext.cli.exit_codes import EXIT_USAGE
 from rrext.cli.options import catalog_from, environment_from, packages_from, root_from
-from rrext.cli.output import NodeLog, Results, print_error, unreadable
+from rrext.cli.output import PACKAGE, Results, print_error, unreadable
 from rrext.cli.pipeline import Absorbs, Interrupts, Pipeline, end_process, exit_code_of
 from rrext.cli.tracing import Traces
 from rrext.columns import printable
@@ -32,6 +34,11 @@ if TYPE_CHECKING:
     from rrext.pipefile.lane_plan import LanePlan
 
 T = TypeVar("T")
+
+NODES: Final = os.path.join(PACKAGE, "nodes") + os.sep
+FAILURES: Final = "rrext.failures"
+TOLD_AGAIN: Final = (FAILURES, "rrext.component")
+"""Loggers of exceptions that also return as the failure of a call, which is printed."""
 
 
 class LocalPipeline(Pipeline):
@@ -225,3 +232,49 @@ def _load(engine: LocalEngine, path: str, text: bytes, *, partial: bool) -> Task
 def _read(path: str, limits: Limits) -> bytes:
     with open(path, "rb") as file:
         return file.read(limits.max_pipeline + 1)
+
+
+class NodeLog(logging.Handler):
+    """A context manager that prints rrext's log records about nodes, for their authors.
+
+    A traceback keeps the frames of the author's code and omits rrext's, and is printed once: a thousand files may fail at one
+    line.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._shown: set[tuple[object, ...]] = set()
+        self._log = logging.getLogger("rrext")
+
+    def __enter__(self) -> NodeLog:
+        self._log.addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._log.removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record, without its message if that is printed elsewhere."""
+        raised = record.exc_info[1] if record.exc_info else None
+        lines = [] if raised is None else self._frames(raised)
+        if record.name != FAILURES and (raised is None or record.name not in TOLD_AGAIN):
+            lines.insert(0, f"rrext: {record.getMessage()}")
+        if lines:
+            print(printable("\n".join(lines)), file=sys.stderr)
+
+    def _frames(self, error: BaseException) -> list[str]:
+        told = traceback.TracebackException.from_exception(error)
+        key = (type(error), *((frame.filename, frame.lineno) for frame in told.stack))
+        if key in self._shown:
+            return []
+        self._shown.add(key)
+        _leave_out_machinery(told)
+        return "".join(told.format()).splitlines()
+
+
+def _leave_out_machinery(told: traceback.TracebackException | None) -> None:
+    """Keep the frames of the author's code, also in causes; without any, it is our own bug and all stay."""
+    while told is not None:
+        own = [frame for frame in told.stack if not frame.filename.startswith(PACKAGE) or frame.filename.startswith(NODES)]
+        told.stack[:] = own or told.stack
+        told = told.__cause__ or told.__context__

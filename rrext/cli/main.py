@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rrext.cli.exit_codes import EXIT_FAILED, EXIT_UNREAD, EXIT_USAGE
 from rrext.cli.output import is_unread, let_messages_fail
 from rrext.errors import RrextError, near_matches
-from rrext.threads import memory_limits
+from rrext.limits import memory_limits
 from rrext.version import __version__
 
 if TYPE_CHECKING:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import io
-import logging
 import os
 import select
 import sys
-import traceback
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -137,10 +135,6 @@ def _point_to_null(fd: int) -> None:
 
 
 PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-NODES: Final = os.path.join(PACKAGE, "nodes") + os.sep
-FAILURES: Final = "rrext.failures"
-TOLD_AGAIN: Final = (FAILURES, "rrext.component")
-"""Loggers of exceptions that also return as the failure of a call, which is printed."""
 
 KNOWN_DATA: Final = frozenset({"errors", "exception", "nodeId", "path", "tool"})
 """Members of a failed tool's data that rrext adds, and that its message repeats."""
@@ -204,49 +198,3 @@ def _json(value: object) -> str:
         return encode(value).decode()
     except ValueError as error:
         return f"(is no JSON: {error})"
-
-
-class NodeLog(logging.Handler):
-    """A context manager that prints rrext's log records about nodes, for their authors.
-
-    A traceback keeps the frames of the author's code and omits rrext's, and is printed once: a thousand files may fail at one
-    line.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self._shown: set[tuple[object, ...]] = set()
-        self._log = logging.getLogger("rrext")
-
-    def __enter__(self) -> NodeLog:
-        self._log.addHandler(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._log.removeHandler(self)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write the record, without its message if that is printed elsewhere."""
-        raised = record.exc_info[1] if record.exc_info else None
-        lines = [] if raised is None else self._frames(raised)
-        if record.name != FAILURES and (raised is None or record.name not in TOLD_AGAIN):
-            lines.insert(0, f"rrext: {record.getMessage()}")
-        if lines:
-            print(printable("\n".join(lines)), file=sys.stderr)
-
-    def _frames(self, error: BaseException) -> list[str]:
-        told = traceback.TracebackException.from_exception(error)
-        key = (type(error), *((frame.filename, frame.lineno) for frame in told.stack))
-        if key in self._shown:
-            return []
-        self._shown.add(key)
-        _leave_out_machinery(told)
-        return "".join(told.format()).splitlines()
-
-
-def _leave_out_machinery(told: traceback.TracebackException | None) -> None:
-    """Keep the frames of the author's code, also in causes; without any, it is our own bug and all stay."""
-    while told is not None:
-        own = [frame for frame in told.stack if not frame.filename.startswith(PACKAGE) or frame.filename.startswith(NODES)]
-        told.stack[:] = own or told.stack
-        told = told.__cause__ or told.__context__

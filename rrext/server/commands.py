@@ -6,7 +6,6 @@ would add a quarter to the time of a start. Errors have JSON pointers.
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -306,8 +305,6 @@ PROTOCOL_VERSION = 1
 
 CAPABILITIES: Final = {"rawTail": True, "progress": True, "stream": True, "events": True, "cancel": True, "tools": True}
 
-log: Final = logging.getLogger("rrext.session")
-
 
 def _initialize(session: Session, request: Request) -> None:
     if session.is_initialized:
@@ -362,7 +359,9 @@ def _cancel(session: Session, request: Request) -> None:
     given = decode(request.arguments, CancelArguments, session.limits)
     was_running = session.cancel(given.request_id) if given.call is None else session.cancel_inner(given.request_id, given.call)
     if not was_running:
-        log.debug("cancel of request %s, which is not in flight", given.request_id)
+        from logging import getLogger  # commands of clients import this module, and log nothing
+
+        getLogger("rrext.session").debug("cancel of request %s, which is not in flight", given.request_id)
     session.answer_own(request, {"cancelled": was_running})
 
 

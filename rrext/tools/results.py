@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.limits import KIB, MAX_LOOPED_ENTRIES
-from rrext.threads import memory_limits
+from rrext.limits import KIB, MAX_LOOPED_ENTRIES, memory_limits
 from rrext.tools.validation import pointer
 
 LARGE_VALUES: Final = Lock()

@@ -9,8 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 import msgspec
 
 from rrext.errors import ParseError, RrextError, Unavailable
-from rrext.limits import MIB, READ_BUFFER
-from rrext.threads import memory_limits
+from rrext.limits import MIB, READ_BUFFER, memory_limits
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 E = TypeVar("E")

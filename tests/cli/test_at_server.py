@@ -216,13 +216,14 @@ def test_a_server_that_closes_at_once_is_no_server(folder: Path) -> None:
     assert "closed the connection at once" in done.err
 
 
-def test_one_call_of_a_server_pays_for_no_event_loop(address: str) -> None:
-    """Its import takes as long as the start of a server that has little to do."""
+def test_one_call_of_a_server_pays_for_no_event_loop_and_no_log(address: str) -> None:
+    """Their import takes as long as the start of a server that has little to do; that of logging a tenth of the call."""
     script = (
         "import sys\n"
         "from rrext.cli.main import main\n"
         f"code = main(['tool', '--at', {address!r}, '--token', 'kinds', 'poem'])\n"
-        "sys.exit(code or ' '.join({'asyncio', 'anyio', 'rrext.client.client'} & set(sys.modules)) or 0)"
+        "heavy = {'asyncio', 'anyio', 'logging', 'rrext.client.client', 'traceback'}\n"
+        "sys.exit(code or ' '.join(heavy & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, env=environment())
     assert (done.returncode, done.stderr) == (0, b"")

@@ -28,7 +28,7 @@ from rrext.cli.options import (
 )
 from rrext.cli.terminal import terminal_width
 from rrext.errors import RrextError
-from rrext.threads import memory_limits
+from rrext.limits import memory_limits
 from rrext.version import __version__
 
 if TYPE_CHECKING:

@@ -39,11 +39,11 @@ from rrext.cli.options import (
 from rrext.cli.terminal import has_terminal, print_listening
 from rrext.cli.tracing import Traces, add_trace_options
 from rrext.errors import InvalidPipeline, RrextError, UsageError
-from rrext.limits import DEFAULTS, MIB, MIN_TASK_MEMORY, Limits
+from rrext.limits import DEFAULTS, MIB, MIN_TASK_MEMORY, Limits, memory_limits
 from rrext.secrets.redaction import redact_streams
 from rrext.server.loop import ServingLoop
 from rrext.server.watchdog import Watchdog, ignore_signal, leave, trace_crashes, write_last_words
-from rrext.threads import memory_limits, prepare_for_many
+from rrext.threads import prepare_for_many
 from rrext.transports.claimed_stdio import claim_stdio, open_missing
 from rrext.transports.descriptors import ParentWatch
 
