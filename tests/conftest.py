@@ -40,6 +40,7 @@ hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile
 hypothesis.settings.load_profile("rrext")  # `--hypothesis-profile=thorough` for another one
 
 HERE = Path(__file__).resolve().parent
+collect_ignore = ["examples"]  # their cases need servers: tests/nodes/test_reference_examples.py has these
 MEMORY = Path("/dev/shm")
 ROOMY = 4 << 30
 """Bytes that must be free: a vector store takes 64 MB, and several tests run at once."""

@@ -82,7 +82,7 @@ def installed(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
 
 def test_the_wheel_has_types_licence_and_nothing_but_the_package(built: tuple[Path, Path]) -> None:
     names = zipfile.ZipFile(built[0]).namelist()
-    pages = ["protocol.md", "REFERENCE.md", "nodes/DATA.md", "nodes/AGENTS.md", "faces/lsp/EDITORS.md"]
+    pages = ["protocol.md", "REFERENCE.md", "nodes/DATA.md", "nodes/AGENTS.md", "nodes/REFERENCE.md", "faces/lsp/EDITORS.md"]
     pages += ["faces/ws/OPERATING.md", "tasks/CLUSTER.md"]
     assert {"rrext/py.typed", *(f"rrext/{page}" for page in pages)} <= set(names)
     assert any(re.fullmatch(r"rrext-[\d.]+\.dist-info/licenses/LICENSE", name) for name in names)

@@ -33,6 +33,7 @@ database tool | > | | aparavi_aql
 data | tags > text table | parse | llamaparse reducto landingai_ade landing_ai_parse
 data | text > answers documents | | landing_ai_extract
 data | tags > tags | | hash
+infrastructure | > | | remote
 preprocessor | text table > documents | split | preprocessor_llm
 embedding | documents image > documents | | embedding_image
 embedding | video > documents | | embedding_video
