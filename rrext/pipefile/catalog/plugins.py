@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any, Final
 
 from rrext.errors import UsageError, near_matches
@@ -49,10 +50,16 @@ def source_files(targets: Iterable[str]) -> dict[str, str]:
         file = getattr(module, "__file__", None)
         if file is None or name == "__main__" or "site-packages" in file.split(os.sep):
             continue
-        path = os.path.realpath(file)
+        path = _place_of(file)
         if any(_is_below(path, each) for each in folders) and not any(_is_below(path, each) for each in others):
             found[name] = path
     return found
+
+
+@cache
+def _place_of(file: str) -> str:
+    """The path of a module's file, which stays: `--reload` asks for those of all modules three times a second."""
+    return os.path.realpath(file)
 
 
 def reload_nodes(targets: Sequence[str]) -> list[type[Node]]:
@@ -85,7 +92,7 @@ def _installed_places() -> list[str]:
     from sysconfig import get_path
 
     places = [os.path.dirname(os.__file__), get_path("purelib"), get_path("platlib"), *sys.modules["rrext"].__path__]
-    return [os.path.realpath(place) for place in places]
+    return [_place_of(place) for place in places]
 
 
 def is_file(target: str) -> bool:
