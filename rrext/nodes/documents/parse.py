@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import binascii
 import os
-import threading
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from rrext.errors import InvalidArguments, ShuttingDown, ToolError, Unavailable
+from rrext.errors import InvalidArguments, ToolError, Unavailable
 from rrext.nodes.base.lanes import Tag
 from rrext.nodes.base.node import Entry
 from rrext.nodes.base.setup import missing_packages
+from rrext.nodes.child.pool import ProcessPool
 from rrext.nodes.child.process import NodeProcess, ProcessLost, module_command
 from rrext.nodes.documents.records import DocumentRequest, LoadParser, ParsedDocument, ReadDocument, ReaderSettings, too_large
 from rrext.nodes.files.offered_files import OfferingNode, open_root
@@ -212,9 +211,6 @@ def _decoded(text: str) -> bytes:
 START_TIMEOUT: Final = 30.0
 """Seconds for the process to start; a loaded machine needs a few."""
 
-CLOSING_TIMEOUT: Final = 5.0
-"""Seconds for an idle process to end, before it is killed."""
-
 
 class ReaderProcess(NodeProcess):
     """A process that reads one document after the other."""
@@ -246,92 +242,32 @@ class ReaderProcess(NodeProcess):
         self.is_ready = True
 
 
-class DocumentReader:
-    """Up to `processes` processes, started when needed. Methods block; call them from any number of threads.
-
-    `memory` is the address space of each in bytes.
-    """
+class DocumentReader(ProcessPool[ReaderProcess]):
+    """Reads documents in up to `processes` processes; `memory` is the address space of each in bytes."""
 
     def __init__(self, *, processes: int, memory: int) -> None:
-        self._processes = processes
+        super().__init__(lambda: ReaderProcess(memory), processes)
         self._memory = memory
-        self._changed = threading.Condition()
-        self._idle: deque[ReaderProcess] = deque()
-        self._running: set[ReaderProcess] = set()
-        self._is_closed = False
 
     def read(self, data: bytes, request: DocumentRequest, ctx: ToolContext) -> ParsedDocument:
         """Read one document. Raises `ToolError` with the reason, and the error of `ctx.check` for a cancelled call.
 
         `request.timeout` begins when a process is free for it.
         """
-        process = self._take(ctx)
-        try:
-            process.load(ctx)
-            return msgspec.json.decode(process.ask(ReadDocument(data, request), ctx, request.timeout), type=ParsedDocument)
-        except TimeoutError:
-            raise ToolError(
-                f"Reading it took more than {request.timeout:g} seconds (timeout)",
-                code="document_timeout",
-                hint='Raise "timeout" of the node, or send it in parts.',
-            ) from None
-        except (ProcessLost, Unavailable) as error:
-            ctx.check()
-            self._check_open()
-            raise _crash(error.how, self._memory) if isinstance(error, ProcessLost) else error from None
-        finally:
-            self._give_back(process)
-
-    def close(self) -> None:
-        """End all processes; waiting calls fail with an error."""
-        with self._changed:
-            self._is_closed = True
-            running, idle = list(self._running), list(self._idle)
-            self._idle.clear()
-            self._changed.notify_all()
-        for process in running:
-            process.terminate()
-        for process in (*running, *idle):
-            process.close(CLOSING_TIMEOUT)
-
-    def _take(self, ctx: ToolContext) -> ReaderProcess:
-        """Take an idle process. Waits for one; raises if the call is cancelled meanwhile."""
-        ctx.on_cancel(self._wake)
-        try:
-            with self._changed:
-                while not self._is_closed and not ctx.cancelled and len(self._running) >= self._processes:
-                    self._changed.wait()
+        with self.lent(ctx) as process:
+            try:
+                process.load(ctx)
+                return msgspec.json.decode(process.ask(ReadDocument(data, request), ctx, request.timeout), type=ParsedDocument)
+            except TimeoutError:
+                raise ToolError(
+                    f"Reading it took more than {request.timeout:g} seconds (timeout)",
+                    code="document_timeout",
+                    hint='Raise "timeout" of the node, or send it in parts.',
+                ) from None
+            except (ProcessLost, Unavailable) as error:
                 ctx.check()
-                self._check_open()
-                process = self._idle_one() or ReaderProcess(self._memory)
-                self._running.add(process)
-                return process
-        finally:
-            ctx.token.forget(self._wake)
-
-    def _idle_one(self) -> ReaderProcess | None:
-        while self._idle:
-            process = self._idle.pop()
-            if not process.is_over:
-                return process
-        return None
-
-    def _wake(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-
-    def _give_back(self, process: ReaderProcess) -> None:
-        if process.is_over:
-            process.wait()
-        with self._changed:
-            self._running.discard(process)
-            if not process.is_over and not self._is_closed:
-                self._idle.append(process)
-            self._changed.notify_all()  # the thread that `notify` would wake may not need the process any more
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise ShuttingDown("The pipeline ends")
+                self.check_open()
+                raise _crash(error.how, self._memory) if isinstance(error, ProcessLost) else error from None
 
 
 def _crash(how: str, memory: int) -> ToolError:
