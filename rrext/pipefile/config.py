@@ -106,7 +106,8 @@ class ConfigCheck:
             return {}
         self._report_beside(config, profile, known)
         self._base = below(self._path, profile)
-        return merged(self._node.profiles[profile], section or {})
+        beside = {key: config[key] for key in self._node.beside_profile if key in config}
+        return merged(self._node.profiles[profile], {**beside, **(section or {})})
 
     def _foreign_profile(self, config: dict[str, Any], profile: str, known: tuple[str, ...]) -> dict[str, Any]:
         """Merge the settings of a profile that RocketRide's node may have over the defaults here."""
@@ -126,7 +127,7 @@ class ConfigCheck:
     def _report_beside(self, config: Mapping[str, Any], profile: str, known: tuple[str, ...]) -> None:
         related = [Related(below(self._path, "profile"), f"The profile {shown(profile)} is named here.")]
         for key in config:
-            if key not in COMMON and key not in known:
+            if key not in COMMON and key not in known and key not in self._node.beside_profile:
                 message = f"{shown(key)} is not used here: with a profile, settings belong into the section {shown(profile)}."
                 self._problems.add("beside_profile", message, below(self._path, key), on="key", related=related)
 
@@ -193,7 +194,8 @@ def resolve_config(catalog: Catalog, provider: str, config: dict[str, Any]) -> d
     known = None if settings is None else {*settings.names, *COMMON}
     profile = config.get("profile")
     used = {name: value for name, value in resolved.items() if known is None or name in known}
-    kept = used.keys() if check.section == "" else {profile, "profile", *COMMON}  # a section is the only source of settings
+    # A section is the only source of settings, but for those that its node takes beside it.
+    kept = used.keys() if check.section == "" else {profile, "profile", *COMMON, *node.beside_profile}
     return {
         "provider": provider,
         "profile": profile or node.default_profile or "",

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from model_server import serving
 from postgres_server import Database
+from search_service import searching
+from tiny_bert import make_model
 
 from rrext.connections import load_connections
 from rrext.nodes import BUILTIN
@@ -56,10 +58,13 @@ def model_key() -> str:
 
 
 @pytest.fixture
-def model_folder(tmp_path: Path) -> str:
-    sys.path.append(str(HERE / "models"))
-    from tiny_bert import make_model
+def exa_url() -> Iterator[str]:
+    with searching() as server:
+        yield server.address
 
+
+@pytest.fixture
+def model_folder(tmp_path: Path) -> str:
     return str(make_model(tmp_path / "model"))
 
 

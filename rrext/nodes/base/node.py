@@ -118,6 +118,8 @@ class Node:
     """Named sets of config defaults."""
     default_profile: ClassVar[str | None] = None
     """The profile whose defaults hold when a component names none."""
+    beside_profile: ClassVar[tuple[str, ...]] = ()
+    """The settings that RocketRide's files have beside the section of a profile, where they count too."""
     paths: ClassVar[Mapping[str, Literal["file", "folder"]]] = {}
     """The settings that are paths in the file system, for editors. The values of an object count; of a list of objects, the
     `path` of each."""

@@ -268,6 +268,10 @@ class ChunkMaker:
             place.update(objectId=object_id, chunkId=chunk_id, **_spot(passage, begin))
             yield _document(passage.text, place)
 
+    def of_statement(self, text: str) -> dict[str, Any]:
+        """Make a chunk of a text about the object, which stands nowhere in it."""
+        return _document(text, self._place())
+
     def _place(self, object_id: str = "") -> dict[str, Any]:
         """Make the metadata of the next chunk of an object."""
         entry = self._entry

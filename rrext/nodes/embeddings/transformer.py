@@ -369,15 +369,8 @@ class BertEncoder:
 
     @classmethod
     def load(cls, config: BertConfig, path: Path) -> BertEncoder:
-        """Load the encoder from a safetensors file, which holds numbers and never code."""
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
-
-        try:
-            weights = load_file(path)
-        except (SafetensorError, OSError, KeyError, TypeError) as error:  # the last two: a kind of number NumPy has not
-            raise Unavailable(f"{path} cannot be read: {error}") from None
-        return cls(config, weights)
+        """Load the encoder from a safetensors file."""
+        return cls(config, load_weights(path))
 
     @property
     def vocabulary(self) -> int:
@@ -437,6 +430,17 @@ class BertEncoder:
         values = values - values.mean(axis=-1, keepdims=True)
         variance = np.mean(values * values, axis=-1, keepdims=True)
         return values / np.sqrt(variance + np.float32(self._eps)) * scale + shift
+
+
+def load_weights(path: Path) -> dict[str, Floats]:
+    """The weights in a safetensors file, which holds numbers and never code. Raises `Unavailable`."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, KeyError, TypeError) as error:  # the last two: a kind of number NumPy has not
+        raise Unavailable(f"{path} cannot be read: {error}") from None
 
 
 class _Weights:
@@ -576,7 +580,7 @@ def read_folder(path: str | Path) -> ModelFolder:
     path = Path(path)
     if not path.is_dir():
         raise Unavailable(f"{path} is no folder: there is no model", hint="Download a model and set its folder.")
-    config = _read(path / "config.json", BertConfig)
+    config = read_settings(path / "config.json", BertConfig)
     tokenizer = path / "tokenizer.json"
     if not tokenizer.is_file():
         raise Unavailable(f"The model in {path} has no tokenizer.json")
@@ -638,7 +642,7 @@ def _modules(path: Path) -> tuple[Pooling, bool]:
 
 
 def _pooling(path: Path) -> Pooling:
-    said = _read(path, dict[str, Any])
+    said = read_settings(path, dict[str, Any])
     wanted = said.get("pooling_mode")
     modes = [wanted] if isinstance(wanted, str) else [mode for flag, mode in FLAGS.items() if said.get(flag)]
     for mode in FLAGS.values():
@@ -649,7 +653,8 @@ def _pooling(path: Path) -> Pooling:
     )
 
 
-def _read(path: Path, kind: type[T]) -> T:
+def read_settings(path: Path, kind: type[T]) -> T:
+    """A small file of a model. Raises `Unavailable` if it is missing or is not what it should be."""
     found = _read_if_there(path, kind)
     if found is None:
         raise Unavailable(f"{path} is missing: this is no folder of a model")

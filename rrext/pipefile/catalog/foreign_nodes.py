@@ -37,14 +37,10 @@ infrastructure | > | | remote
 preprocessor | text table > documents | split | preprocessor_llm
 embedding | documents image > documents | | embedding_image
 embedding | video > documents | | embedding_video
-text | text > text | | anonymize anonymize_text
-text | text documents > text documents | | anomaly_detector ner
-text | text > documents | | dictionary
-text | text > text documents | | summarization
+text | text documents > text documents | | anomaly_detector
 text | text table > answers documents | | extract_data
 guard | questions answers documents > questions answers documents | | guardrails
 rerank | questions > documents answers | | rerank_cohere
-search | questions > answers text | | search_exa
 image | image > text | | accessibility_describe
 image | image > text image | | background_removal depth_estimate detect detect_segment pose_estimation
 image | image > image | | image_cleanup
