@@ -371,6 +371,10 @@ PROMISES: dict[str, str] = {
         "The status page shows a user live what is theirs and nothing of others, loads nothing from elsewhere, runs no text of "
         "a pipeline, and takes a key in a header alone; only the page itself terminates"
     ),
+    "ws:workbench": (
+        "The workbench of the status page makes a form of any schema, sends what was filled in exactly, and calls tools as any "
+        "client of its user does; what schemas and results say is text"
+    ),
     "ws:reload": (
         "Keys, tokens and certificates are read again at a hang-up signal and when they change: whose key is gone is cut off, "
         "files that cannot be used change nothing; a server that ends says so until its last answer"

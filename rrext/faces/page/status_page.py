@@ -1,21 +1,19 @@
-"""The status page: its files for anybody; its feed of server-sent events, pictures and `terminate` for users; and its state for
-one user: rows of pipelines with latencies, failures, lines of calls, and counts of nodes and edges.
+"""The status page: its files for anybody; its feed of server-sent events, pictures, times of tools and `terminate` for users;
+and its state for one user: rows of pipelines, sums, failures, lines of calls. `Traffic` counts what these are made of.
 
 The files are package data, which holds nothing of a server or a user. An event has what changed since the one before. The state
-is made anew each second while a page is open. Events come from any thread, and of all users: those of others are left out.
+is made anew each second while a page is open. Its workbench is a client of the WebSocket like any other, and has nothing here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
 from importlib.resources import files
-from threading import RLock
 from time import gmtime, strftime, time
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -25,23 +23,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from rrext.columns import one_line
 from rrext.engine.events.hub import Subscription
-from rrext.engine.events.records import (
-    CallEnded,
-    CallEvent,
-    CallStarted,
-    EngineEvent,
-    Filter,
-    LaneIn,
-    LaneOut,
-    ObjectEnded,
-    PipeOpened,
-    TaskBegun,
-    TaskEnded,
-    TaskEvent,
-    kind_of,
-)
+from rrext.engine.events.records import CallEnded
 from rrext.engine.interface import operations
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
@@ -50,10 +33,11 @@ from rrext.engine.tasks.registry import FINISHED_TASK_TIME
 from rrext.errors import FrameTooLarge, InvalidArguments, RrextError, ShuttingDown, TaskError, TooManyRequests
 from rrext.faces.http.door import address_of
 from rrext.faces.http.failures import failure
+from rrext.faces.page.traffic import FILTER, MAX_PAGE_TEXT, STEP, STEPS, Traffic
 from rrext.limits import KIB
 from rrext.picture.svg import ROOT, style_sheet
 from rrext.server.audit import line_of
-from rrext.server.logs import Tail, log_tail
+from rrext.server.logs import log_tail
 from rrext.version import __version__
 
 MAX_PAGES: Final = 64
@@ -77,7 +61,11 @@ TYPES: Final = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-NAMES: Final = ("index.html", "page.css", "main.js", "feed.js", "tasks.js", "picture.js", "elements.js", "icon.svg")
+NAMES: Final = (
+    *("index.html", "page.css", "icon.svg", "main.js", "feed.js", "tasks.js", "picture.js", "times.js", "elements.js"),
+    *("bench/bench.css", "bench/bench.js", "bench/panel.js", "bench/results.js", "bench/calls.js", "bench/form.js"),
+    *("bench/fields.js", "bench/schema.js", "bench/json.js"),
+)
 SAFETY: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
@@ -149,7 +137,8 @@ class StatusPage:
     async def _answer(self, request: Request) -> Response:
         path, method = request.url.path, request.method
         name = "index.html" if path == "/" else path.removeprefix(FOLDER)
-        file, action = assets().get(name), {"picture": self._picture, "terminate": self._terminate}.get(name)
+        actions = {"picture": self._picture, "terminate": self._terminate, "tools": self._tools}
+        file, action = assets().get(name), actions.get(name)
         if action is not None and method == "POST":
             return FOREIGN if _is_foreign(request) else await self._acted(request, action)
         is_feed = path == FOLDER + "feed"
@@ -200,6 +189,13 @@ class StatusPage:
     async def _terminate(self, token: str, caller: Caller) -> Response:
         await self._engine.ask(Terminate(token=token), caller)
         return Response(b"{}", headers=PRIVATE, media_type=JSON)
+
+    async def _tools(self, token: str, caller: Caller) -> Response:
+        """The times of those tools of a pipeline that the user has called since the first of their pages was opened."""
+        watch, now = self._watches.get(caller.user_id or ""), time()
+        tools = [] if watch is None else watch.traffic.tools(token, now)
+        body = msgspec.json.encode({"step": STEP, "steps": STEPS, "tools": tools})
+        return Response(body, headers=PRIVATE, media_type=JSON)
 
     async def _picture(self, token: str, caller: Caller) -> Response:
         body, _ = await self._engine.ask(GetPipeline(token=token, outline=True), caller)
@@ -325,228 +321,6 @@ def assets() -> dict[str, Asset]:
     return {
         name: Asset(data, TYPES[name.rpartition(".")[2]], f'"{sha256(data).hexdigest()[:32]}"') for name, data in texts.items()
     }
-
-
-MAX_PAGE_TEXT: Final = 500
-"""Characters of a name, a description or a message on the page; a row is sent whole whenever a number of it changes."""
-
-KEPT_LATENCIES: Final = 1000
-"""Calls of each pipeline whose latencies are kept: ten are slower than the 99th percentile."""
-
-MAX_COUNTED: Final = 2000
-"""Nodes and edges of a pipeline that are counted; a call may name nodes that do not exist."""
-
-KEPT_FAILURES: Final = 100
-"""Recent errors of a user."""
-
-KEPT_LINES: Final = 200
-"""Lines about recent calls of a user."""
-
-KINDS: Final = (TaskBegun, TaskEnded, PipeOpened, ObjectEnded, LaneIn, LaneOut, CallStarted, CallEnded)
-FILTER: Final = Filter(kinds=frozenset(map(kind_of, KINDS)))
-"""The events that the traffic is made of, without data."""
-
-TIMED: Final = frozenset(("tool", "call_tool", "open", "write", "close"))
-"""The commands whose latencies are shown."""
-
-FAILING: Final = frozenset(("tool", "call_tool", "open", "execute", "restart", "terminate"))
-"""The commands whose failures are shown; that of a write is shown as the failure of its object."""
-
-LOGGED: Final = TIMED | FAILING
-MISSING: Final = frozenset(("node_not_found", "tool_not_found"))
-"""The codes of calls that reached no node."""
-
-
-class RecentError(msgspec.Struct, frozen=True):
-    """A call or an object that failed."""
-
-    time: float
-    token: str | None
-    where: str
-    code: str
-    message: str
-
-
-class TaskTraffic:
-    """The traffic of one pipeline. `version` grows with each change."""
-
-    __slots__ = ("calls", "edges", "nodes", "objects", "seconds", "version")
-
-    def __init__(self) -> None:
-        self.version = 0
-        self.objects = 0
-        self.calls = 0
-        self.seconds: deque[float] = deque(maxlen=KEPT_LATENCIES)
-        self.nodes: dict[str, list[int]] = {}
-        """Node → calls, those at work now, those that failed."""
-        self.edges: dict[tuple[str, str, str], int] = {}
-        """Kind, lane or calling tool (empty for a client), node at the end → payloads, or calls."""
-
-    def enter(self, node: str, edge: tuple[str, str, str]) -> None:
-        """Count a call of a node, which came along an edge."""
-        counts = self._of(node)
-        if counts is not None:
-            counts[0] += 1
-            counts[1] += 1
-        if edge in self.edges or len(self.edges) < MAX_COUNTED:
-            self.edges[edge] = self.edges.get(edge, 0) + 1
-
-    def leave(self, node: str, *, is_failure: bool) -> None:
-        """Note the end of a call of a node; of one that began before the first page nothing is known."""
-        counts = self._of(node)
-        if counts is not None and counts[1]:
-            counts[1] -= 1
-            counts[2] += is_failure
-
-    def withdraw(self, node: str, edge: tuple[str, str, str]) -> None:
-        """Take back a call of a node that does not exist; its caller misspelt it."""
-        counts = self.nodes.get(node)
-        if counts is not None:
-            counts[0] -= 1
-            counts[1] = max(0, counts[1] - 1)
-            if not counts[0]:
-                del self.nodes[node]
-        if edge in self.edges:
-            self.edges[edge] -= 1
-            if not self.edges[edge]:
-                del self.edges[edge]
-
-    def _of(self, node: str) -> list[int] | None:
-        if node not in self.nodes and len(self.nodes) >= MAX_COUNTED:
-            return None
-        return self.nodes.setdefault(node, [0, 0, 0])
-
-
-class Traffic:
-    """The traffic that a caller may see, since this was made."""
-
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
-        self._lock = RLock()  # a finalizer that runs inside of it may end a pipe
-        self._running: dict[int, tuple[str, str]] = {}
-        """Call → token and node, of calls at work."""
-        self._tasks: dict[str, TaskTraffic] = {}
-        self._seconds: deque[float] = deque(maxlen=KEPT_LATENCIES)
-        self.failures: Tail[RecentError] = Tail(KEPT_FAILURES)
-        self.lines: Tail[CallEnded] = Tail(KEPT_LINES)
-        self.is_list_old = True
-        """Whether pipelines began or ended since the last list."""
-
-    def take(self, event: EngineEvent) -> None:
-        """Count an event."""
-        if not self._is_seen(event):
-            return
-        with self._lock:
-            match event:
-                case CallEnded():
-                    self._call_ended(event)
-                case CallStarted():
-                    self._call_started(event)
-                case LaneIn():
-                    self._task(event).enter(event.node_id, ("data", event.lane, event.node_id))
-                case LaneOut():
-                    self._task(event).leave(event.node_id, is_failure=event.code is not None)
-                case PipeOpened():
-                    self._task(event).objects += 1
-                case ObjectEnded():
-                    if event.code is not None:
-                        name = f"object {event.name[:MAX_PAGE_TEXT]}"
-                        self._fail(event, name, event.code, event.message or "it was never closed")
-                case TaskBegun() | TaskEnded():
-                    self.is_list_old = True
-
-    def _is_seen(self, event: Any) -> bool:
-        caller, user = self._caller, event.user_id
-        if caller.trusted or (user is None and isinstance(event, TaskEvent)):
-            return True
-        return user is not None and user == caller.user_id
-
-    def _task(self, event: EngineEvent) -> TaskTraffic:
-        return self._touched(event.token or "")
-
-    def _touched(self, token: str) -> TaskTraffic:
-        """The traffic of a pipeline, which changes now."""
-        if token not in self._tasks:
-            self._tasks[token] = TaskTraffic()
-        self._tasks[token].version += 1
-        return self._tasks[token]
-
-    def _call_started(self, event: CallStarted) -> None:
-        if event.node_id is not None:
-            self._task(event).enter(event.node_id, _edge_of(event, event.node_id))
-            self._running[event.call] = event.token or "", event.node_id
-
-    def _call_ended(self, event: CallEnded) -> None:
-        begun = self._running.pop(event.call, None)
-        if event.command not in LOGGED:
-            return
-        node = event.node_id
-        if begun is not None:
-            traffic = self._touched(begun[0])
-            if event.code in MISSING:
-                traffic.withdraw(begun[1], _edge_of(event, begun[1]))
-            else:
-                traffic.leave(begun[1], is_failure=event.code is not None)
-        elif node is not None and event.code not in MISSING:
-            traffic = self._task(event)
-            traffic.enter(node, _edge_of(event, node))
-            traffic.leave(node, is_failure=event.code is not None)
-        self.lines.add(event if event.result is msgspec.UNSET else msgspec.structs.replace(event, result=msgspec.UNSET))
-        if event.callers:
-            return  # a nested call: a failure counts once, with the outer call, if that fails too
-        if event.command in TIMED:
-            traffic = self._task(event)
-            traffic.calls += 1
-            traffic.seconds.append(event.seconds)
-            self._seconds.append(event.seconds)
-        if event.code is not None and event.command in FAILING:
-            where = event.command if event.tool is None else event.tool if node is None else f"{node}.{event.tool}"
-            self._fail(event, where, event.code, event.message or "")
-
-    def _fail(self, event: EngineEvent, where: str, code: str, message: str) -> None:
-        where, message = where[: 2 * MAX_PAGE_TEXT], message[:MAX_PAGE_TEXT]
-        self.failures.add(RecentError(event.time, event.token, where, code, message))
-
-    # for the page
-
-    def latencies(self) -> list[float]:
-        """The seconds of the last calls of all pipelines."""
-        with self._lock:
-            return list(self._seconds)
-
-    def version(self, token: str) -> int:
-        """A number that differs after each change of a pipeline's measures."""
-        traffic = self._tasks.get(token)
-        return 0 if traffic is None else traffic.version
-
-    def measures(self, token: str) -> dict[str, Any]:
-        """The members of a pipeline's row on the page."""
-        with self._lock:
-            traffic = self._tasks.get(token) or TaskTraffic()
-            seconds = list(traffic.seconds)
-            nodes = {one_line(node): list(counts) for node, counts in traffic.nodes.items()}
-            edges = [[kind, one_line(name), one_line(node), number] for (kind, name, node), number in traffic.edges.items()]
-        return {"objects": traffic.objects, "calls": traffic.calls, "nodes": nodes, "edges": edges, **percentiles(seconds)}
-
-    def forget_all_but(self, tokens: frozenset[str]) -> None:
-        """Forget the pipelines that are gone."""
-        with self._lock:
-            for token in self._tasks.keys() - tokens:
-                del self._tasks[token]
-
-
-def percentiles(seconds: list[float]) -> dict[str, float | None]:
-    """The 50th and the 99th percentile by nearest rank, in seconds; None without calls."""
-    ranked = sorted(seconds)
-    return {
-        name: ranked[max(0, -(-len(ranked) * share // 100) - 1)] if ranked else None
-        for name, share in (("p50", 50), ("p99", 99))
-    }
-
-
-def _edge_of(event: CallEvent, node: str) -> tuple[str, str, str]:
-    """The control edge of a call."""
-    return ("control", event.callers[-1] if event.callers else "", node)
 
 
 PAGE_INTERVAL: Final = 1.0
@@ -705,10 +479,7 @@ class Watch:
             "state": status["status"],
             "began": status["startTime"],
             "pipes": status["pipeflow"]["totalPipes"],
-            "toolCalls": status["calls"],
             "rate": (measures["calls"] - calls) / (now - before) if now > before else 0.0,
-            "completed": status["completedCount"],
-            "failed": status["failedCount"],
             "threads": status["threads"],
             "leftBehind": sum(status["leftBehind"].values()),
             "loopBlocks": status["loopBlocks"]["count"],
@@ -720,18 +491,19 @@ class Watch:
 
     def _head(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
         """The sums, and what is known of the server."""
-        caller = self.caller
+        caller, now = self.caller, time()
         clients = [client.caller for client in list(self._engine.clients.values())]
         return {
             "version": __version__,
             "user": caller.user_id or "",
             "isTrusted": caller.trusted,
+            "now": now,
             "serverBegan": self._server_began,
             "began": self._began,
             "clients": len([each for each in clients if caller.trusted or each.user_id == caller.user_id]),
             "tasks": len(rows),
-            **{name: sum(row[name] for row in rows) for name in ("pipes", "rate", "completed", "failed")},
-            **percentiles(self.traffic.latencies()),
+            **{name: sum(row[name] for row in rows) for name in ("pipes", "rate")},
+            **self.traffic.sums(),
         }
 
 

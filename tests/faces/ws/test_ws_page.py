@@ -58,7 +58,7 @@ def test_a_file_has_its_type_and_a_tag_and_needs_no_key(server: WsServer, name: 
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_nothing_comes_from_elsewhere_and_nothing_stands_in_the_markup(server: WsServer, name: str) -> None:
     _, headers, body = server.request("GET", FILES[name])
-    text = body.decode().replace('xmlns="http://www.w3.org/2000/svg"', "")
+    text = body.decode().replace('"http://www.w3.org/2000/svg"', "")  # a name, of which nothing is loaded
     assert re.search(r"https?:|//\w+\.|@import|url\(", text) is None
     assert (
         re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|localStorage|sessionStorage|cookie", text)
@@ -76,7 +76,7 @@ def test_what_is_no_file_is_not_found_and_the_page_is_not_framed(server: WsServe
     for path in ("/status/", "/status/nothing", "/status/../page.css", "/status/index.html/", "/status/%2e%2e/limits.py"):
         assert server.request("GET", path)[0] == 404, path
     assert server.request("GET", "/")[1]["x-frame-options"] == "DENY"
-    for path in ("/status/terminate", "/status/picture"):
+    for path in ("/status/terminate", "/status/picture", "/status/tools"):
         assert (server.request("GET", path)[0], server.request("GET", path)[1]["allow"]) == (405, "POST")
     assert server.request("HEAD", "/status/feed", headers=bearer(ADA))[0] == 405
 
@@ -88,7 +88,7 @@ def test_what_is_no_file_is_not_found_and_the_page_is_not_framed(server: WsServe
 def test_what_the_page_tells_needs_a_key_in_its_header(server: WsServer, key: str | None) -> None:
     assert server.request("GET", "/status/feed", headers=bearer(key))[0] == 401
     assert server.request("GET", f"/status/feed?key={ADA}&authorization=Bearer%20{ADA}", headers=bearer(key))[0] == 401
-    for path in ("/status/picture", "/status/terminate"):
+    for path in ("/status/picture", "/status/terminate", "/status/tools"):
         status, body = post(server, path, "face", key)
         assert (status, json.loads(body)["code"]) == (401, "not_authenticated")
         assert post(server, f"{path}?key={ADA}", "face", key)[0] == 401
@@ -106,7 +106,7 @@ def test_what_the_page_tells_needs_a_key_in_its_header(server: WsServer, key: st
 )
 def test_no_other_page_reads_or_terminates(open_server: WsServer, headers: dict[str, str]) -> None:
     assert open_server.request("GET", "/status/feed", headers=headers)[0] == 403
-    for path in ("/status/picture", "/status/terminate"):
+    for path in ("/status/picture", "/status/terminate", "/status/tools"):
         body = b'{"token":"face"}'
         assert open_server.request("POST", path, body, {"Content-Type": "application/json", **headers})[0] == 403
     with open_server.client() as client:
@@ -162,10 +162,34 @@ def test_the_feed_tells_of_pipelines_calls_nodes_edges_and_failures(trusting: Ws
     assert 0 < row["p50"] <= row["p99"]
     assert 0 < page.head["p50"] <= page.head["p99"]
     assert page.head["tasks"] == 2
+    assert (page.rows["face"]["failedCalls"], page.head["failedCalls"], page.head["completed"]) == (1, 1, 3)
+    assert page.head["serverBegan"] <= page.head["began"] <= page.head["now"]
     who = next(node for node, counts in page.rows["face"]["nodes"].items() if counts[0] == 1)
     assert ["control", "", who, 1] in page.rows["face"]["edges"]
     (failure,) = page.failures
     assert (failure["token"], failure["where"], failure["code"]) == ("face", "unheard_of", "tool_not_found")
+
+
+def test_equal_failures_are_one_line_whose_number_grows(trusting: WsServer) -> None:
+    with open_page(trusting) as page, trusting.client() as client:
+        for _ in range(3):
+            client.failure("rrext_process", subcommand="tool", tool="thrice", token="face")
+        page.until(lambda page: any(each["where"] == "thrice" and each["count"] == 3 for each in page.failures))
+        assert len({each["id"] for each in page.failures if each["where"] == "thrice"}) == 1
+
+
+def test_the_times_of_tools_are_those_of_the_users_own_calls(server: WsServer) -> None:
+    with open_page(server, ADA) as page, open_page(server, BOB), server.client(ADA) as ada:
+        ada.tool("add", {"a": 1}, token="face")
+        ada.failure("rrext_process", subcommand="tool", tool="add", input={"a": "x"}, token="face")
+        page.until(lambda page: page.rows["face"]["calls"] == 2)
+        told = json.loads(post(server, "/status/tools", "face", ADA)[1])
+        (tool,) = told["tools"]
+        assert (tool["tool"], tool["node"], tool["calls"], tool["failed"]) == ("add", "probe_1", 2, 1)
+        assert sum(step[1] for step in tool["steps"]) == 2
+        assert (told["step"] * told["steps"], told["steps"]) == (900, 90)
+        assert json.loads(post(server, "/status/tools", "face", BOB)[1])["tools"] == []
+        assert json.loads(post(server, "/status/tools", "never", ADA)[1])["tools"] == []
 
 
 def test_a_call_at_work_is_told_of_its_node(trusting: WsServer) -> None:
@@ -260,6 +284,27 @@ def test_pipelines_in_processes_of_their_own_are_shown_alike_and_fail_with_them(
         for pid in workers(server):
             os.kill(pid, signal.SIGKILL)
         page.until(lambda page: [(row["name"], row["state"]) for row in page.rows.values()] == [("apart", "Failed")])
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="it looks for processes in /proc")
+@pytest.mark.parametrize("isolation", ["none", "process"])
+def test_restarts_are_told_and_the_counts_go_on(isolation: str) -> None:
+    with WsServer("--isolation", isolation) as server, open_page(server) as page, server.client() as client:
+        client.body("execute", pipeline=echo(), token="again", name="again")
+        for token in ("again", "face"):
+            client.failure("rrext_process", subcommand="tool", tool="nothing_such", token=token)
+        page.until(lambda page: page.head["failedCalls"] == 2)
+        client.body("restart", token="again")
+        page.until(lambda page: bool(page.rows.get("again", {}).get("restarts")))
+        restarts = page.rows["again"]["restarts"]
+        assert (restarts["count"], restarts["reason"], page.rows["again"]["failedCalls"]) == (1, "restarted", 1)
+        assert page.head["restarts"] == 1
+        if isolation == "process":
+            for pid in workers(server):
+                os.kill(pid, signal.SIGKILL)
+            page.until(lambda page: bool(page.rows.get("face", {}).get("restarts")))
+            assert page.rows["face"]["restarts"]["reason"] == "lost"
+            assert page.rows["face"]["failedCalls"] == 1
 
 
 # pictures

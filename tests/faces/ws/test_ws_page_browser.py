@@ -122,6 +122,71 @@ def test_the_picture_counts_live_and_nothing_comes_from_elsewhere(browser: Brows
         client.body("terminate", token="counted")
 
 
+def sum_of(page: Page, name: str) -> str:
+    """A number of the headline."""
+    return str(page.value(f"document.querySelector('.sum.{name} dd').textContent"))
+
+
+def test_failures_restarts_and_times_of_tools_are_shown_and_equal_errors_are_one(browser: Browser) -> None:
+    with WsServer() as server, server.client() as client, browser.page(url(server)) as page:
+        page.until("document.querySelector('.picture svg')")
+        client.body("execute", pipeline=pipeline(), token="again", name="again")
+        client.body("restart", token="again")
+        for number in range(12):
+            client.tool("add", {"a": number}, token="face")
+            client.failure("rrext_process", subcommand="tool", tool="crash" if number % 2 else "mute", token="face")
+        for _ in range(5):
+            client.failure("rrext_process", subcommand="tool", tool="add", input={"a": "x"}, token="face")
+        page.until("document.querySelector('.sum.failedCalls dd').textContent === '17'")
+        assert (sum_of(page, "calls"), sum_of(page, "restarts"), sum_of(page, "failed")) == ("29", "1", "0")
+        rows = "[...document.querySelectorAll('tr.task')]"
+        face = f"{rows}.find((row) => row.innerText.includes('face'))"
+        page.until(f"{face}.cells[8].textContent === '17' && {face}.cells[7].textContent === '29'")
+        again = f"{rows}.find((row) => row.innerText.includes('again')).cells[1].textContent"
+        page.until(f"{again} === 'Running, 1× restarted'")
+        page.until("document.querySelectorAll('.failures tbody tr').length === 3")
+        counts = "[...document.querySelectorAll('.failures tbody tr')].map((row) => row.cells[1].textContent.split('×')[0])"
+        page.until(f"{counts}.sort().join() === '5,6,6'")
+        page.value("document.querySelector('.toggle[aria-expanded=true]') ?? document.querySelector('.toggle').click()")
+        page.until("document.querySelectorAll('.times > li').length === 3")
+        add = "[...document.querySelectorAll('.times > li')].find((each) => each.innerText.startsWith('add'))"
+        page.until(f"{add}.querySelectorAll('dd')[0].textContent === '17'")
+        assert page.value(f"{add}.querySelectorAll('dd')[1].textContent") == "5"
+        assert page.value(f"{add}.querySelectorAll('rect.bad').length") >= 1
+        assert "5 failed" in page.value(f"{add}.querySelector('svg').getAttribute('aria-label')")
+        for width, height in ((1200, 2000), (390, 3600)):
+            page.size(width, height)
+            for scheme in ("light", "dark"):
+                page.scheme(scheme)
+                assert page.value("document.documentElement.scrollWidth") <= width
+                shot(page, f"status-{width}-{scheme}")
+        assert page.complaints() == NO_COMPLAINTS
+
+
+def test_a_clock_of_the_browser_that_is_wrong_changes_no_duration(browser: Browser, alone: WsServer) -> None:
+    wrong = "const now = Date.now; Date.now = () => now() - 86400000 * 400;"
+    with browser.page(url(alone), script=wrong) as page:
+        page.until("document.getElementById('server').textContent.includes('up for')")
+        assert page.value("document.getElementById('server').textContent").endswith((" s", " min"))
+        assert "ago, when the first of your pages was opened" in page.text()
+
+
+def test_the_tools_of_a_row_are_called_in_the_workbench(browser: Browser, server: WsServer) -> None:
+    with browser.page(url(server)) as page:
+        page.until("!document.getElementById('login').hidden")
+        page.type(ADA)
+        page.press("Enter")
+        page.until("document.querySelector('.toggle')")
+        page.value("document.querySelector('.toggle[aria-expanded=false]')?.click()")
+        page.value("[...document.querySelectorAll('button')].find((each) => each.innerText === 'Call its tools…').click()")
+        page.until("document.querySelectorAll('.tool').length > 5")
+        assert page.value("location.hash") == "#workbench"
+        assert page.value("document.getElementById('board').hidden")
+        page.value("history.back()")
+        page.until("!document.getElementById('board').hidden")
+        assert page.value("document.getElementById('bench').hidden")
+
+
 def test_names_are_text_wherever_they_stand(browser: Browser, alone: WsServer) -> None:
     with alone.client() as client, browser.page(url(alone)) as page:
         for number, name in enumerate((EVIL, LONG, BACKWARDS)):

@@ -19,20 +19,24 @@ from rrext.engine.events.records import (
     ObjectEnded,
     PipeOpened,
     TaskBegun,
+    TaskEnded,
 )
 from rrext.engine.interface.call import ANONYMOUS, Caller
 from rrext.engine.interface.operations import ListTasks, Operation, TaskStatus
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import ToolTimeout
-from rrext.faces.page.status_page import (
+from rrext.faces.page.status_page import Watch, ended_row
+from rrext.faces.page.traffic import (
     KEPT_FAILURES,
     KEPT_LATENCIES,
     KEPT_LINES,
+    KEPT_RESTARTS,
     MAX_COUNTED,
     MAX_PAGE_TEXT,
+    MAX_TOOLS,
+    STEP,
+    STEPS,
     Traffic,
-    Watch,
-    ended_row,
     percentiles,
 )
 
@@ -50,6 +54,15 @@ def started(number: int, node: str | None, user: str | None, token: str = "t", *
 def ended(number: int, node: str | None, user: str | None, token: str = "t", **more: Any) -> CallEnded:
     head = {"time": 0.0, "token": token, "call": number, "tool": "x", "node_id": node, "user_id": user, "seconds": 1.0}
     return CallEnded(**{"command": "tool", **head, **more})
+
+
+def begun(token: str, user: str | None = "ada", **more: Any) -> TaskBegun:
+    return TaskBegun(**{"time": 0.0, "token": token, "name": "n", "project_id": "p", "source": "s", "user_id": user, **more})
+
+
+def gone(token: str, reason: str, user: str | None = "ada") -> TaskEnded:
+    head: dict[str, Any] = {"time": 0.0, "token": token, "name": "n", "project_id": "p", "source": "s", "user_id": user}
+    return TaskEnded(**head, reason=reason, seconds=1.0)  # type: ignore[arg-type]  # one of its literals
 
 
 @st.composite
@@ -106,7 +119,9 @@ def test_memory_is_bounded_whatever_callers_send() -> None:
     for number in range(MAX_COUNTED + 5000):
         traffic.take(started(number, f"n{number}", "ada", callers=(f"c{number}.x",)))
         traffic.take(ended(number, f"n{number}", "ada", code="x", message="m" * 5000))
-    assert len(traffic.latencies()) == KEPT_LATENCIES
+        traffic.take(begun(f"r{number}", is_restart=True))
+    assert (len(traffic._seconds), len(traffic._restarts)) == (KEPT_LATENCIES, KEPT_RESTARTS)
+    assert sum(len(each.tools) for each in traffic._tasks.values()) == MAX_TOOLS
     assert len(traffic.failures.after(0)) == KEPT_FAILURES
     assert len(traffic.lines.after(0)) == KEPT_LINES
     measures = traffic.measures("t")
@@ -125,7 +140,8 @@ def test_a_missing_node_is_not_counted_and_other_commands_have_no_latency() -> N
     traffic.take(ended(3, "typo", "ada", code="tool_not_found"))
     assert traffic.measures("t")["edges"] == []
     traffic.take(ended(2, None, "ada", command="task_status"))
-    assert (traffic.measures("t")["nodes"], len(traffic.latencies()), len(traffic.lines.after(0))) == ({}, 2, 2)
+    assert (traffic.measures("t")["nodes"], traffic.sums()["calls"], len(traffic.lines.after(0))) == ({}, 2, 2)
+    assert (traffic.sums()["failedCalls"], traffic.measures("t")["failedCalls"], traffic.tools("t", 0.0)) == (2, 2, [])
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=300))
@@ -214,3 +230,70 @@ def test_a_task_of_another_user_makes_no_list() -> None:
     assert not traffic.is_list_old
     traffic.take(TaskBegun(time=0.0, name="n", project_id="p", source="s", user_id="ada"))
     assert traffic.is_list_old
+
+
+def test_equal_errors_are_one_with_their_number_and_come_anew_when_it_grows() -> None:
+    traffic = Traffic(ADA)
+    for number, message in enumerate(("a", "b", "a", "a")):
+        traffic.take(ended(number, "n", "ada", time=float(number), code="x", message=message))
+    told = traffic.failures.after(0)
+    assert [(each.message, each.count, each.first, each.time) for _, each in told] == [("b", 1, 1.0, 1.0), ("a", 3, 0.0, 3.0)]
+    last, first_id = told[-1][0], told[-1][1].id
+    assert traffic.failures.after(last) == []
+    traffic.take(ended(9, "n", "ada", time=9.0, code="x", message="a"))
+    ((_, again),) = traffic.failures.after(last)
+    assert (again.id, again.count, again.first, again.time) == (first_id, 4, 0.0, 9.0)
+    traffic.take(ended(10, "n", "ada", code="y", message="a"))
+    traffic.take(ended(11, "n", "ada", "u", code="x", message="a"))
+    assert len(traffic.failures.after(0)) == 4
+
+
+@given(histories())
+def test_the_headline_is_the_sum_of_the_rows_and_of_the_errors(told: list[EngineEvent]) -> None:
+    traffic = Traffic(OPERATOR)
+    for event in told:
+        traffic.take(event)
+    sums, rows = traffic.sums(), shown(traffic).values()
+    for name in ("calls", "failedCalls", "completed", "failed"):
+        assert sums[name] == sum(row[name] for row in rows)
+    assert sums["failedCalls"] + sums["failed"] == sum(each.count for _, each in traffic.failures.after(0))
+
+
+def test_restarts_are_counted_with_their_reason_and_the_counts_go_on() -> None:
+    traffic = Traffic(ADA)
+    traffic.take(begun("t"))
+    assert traffic.measures("t")["restarts"] is None
+    traffic.take(ended(1, "n", "ada"))
+    traffic.take(gone("t", "restarted"))
+    traffic.forget_all_but(frozenset())  # a page may look in between
+    traffic.take(begun("t", is_restart=True, time=5.0))
+    assert traffic.measures("t")["restarts"] == {"count": 1, "time": 5.0, "reason": "restarted"}
+    assert traffic.measures("t")["calls"] == 1
+    traffic.take(gone("t", "terminated"))
+    traffic.take(begun("t"))  # another pipeline under the same token
+    assert traffic.measures("t")["restarts"] is None
+    traffic.take(gone("served", "lost", None))
+    traffic.take(begun("served", None, time=7.0))
+    assert traffic.measures("served")["restarts"] == {"count": 1, "time": 7.0, "reason": "lost"}
+    traffic.take(gone("own", "lost"))  # nobody loads it again by itself
+    traffic.take(begun("own"))
+    assert traffic.measures("own")["restarts"] is None
+    traffic.take(begun("bobs", "bob", is_restart=True))
+    assert traffic.sums()["restarts"] == 2
+
+
+def test_the_times_of_a_tool_are_its_last_steps_with_nested_calls_and_failures() -> None:
+    traffic = Traffic(ADA)
+    now = 1000 * STEP
+    for age, seconds, code in ((STEPS, 9.0, None), (STEPS - 1, 1.0, None), (1, 1.0, "x"), (1, 3.0, None), (0, 2.0, None)):
+        traffic.take(ended(1, "n", "ada", time=now - age * STEP, seconds=seconds, code=code))
+    traffic.take(ended(2, "n", "ada", time=now, seconds=4.0, callers=("a.x",)))
+    traffic.take(ended(3, None, "ada", time=now, command="open"))
+    traffic.take(ended(4, "n", "bob", time=now))
+    (tool,) = traffic.tools("t", now)
+    assert (tool["node"], tool["tool"], tool["calls"], tool["failed"]) == ("n", "x", 6, 1)
+    assert tool["steps"] == [[STEPS - 1, 1, 0, 1.0, 1.0], [1, 2, 1, 2.0, 3.0], [0, 2, 0, 3.0, 4.0]]
+    assert (tool["p50"], tool["p99"]) == (2.0, 9.0)
+    assert traffic.tools("other", now) == []
+    traffic.forget_all_but(frozenset())
+    assert (traffic.tools("t", now), traffic._tools) == ([], 0)

@@ -33,6 +33,7 @@ export class Feed {
     const headers = { ...this.headers(), "Content-Type": "application/json" };
     const answer = await fetch(path, { method: "POST", headers, body: JSON.stringify({ token }) });
     if (!answer.ok) throw new Error(await reason(answer));
+    return answer;
   }
 
   async run(signal) {

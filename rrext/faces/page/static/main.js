@@ -1,5 +1,6 @@
-// The status page: the login, the sums, recent errors, the log, and the question before a pipeline is terminated.
+// The status page: the login, its two views, the sums, recent errors, the log, and the question before a pipeline is terminated.
 
+import { Bench } from "./bench/bench.js";
 import { clock, duration, element, latency, named, perSecond, say, whole } from "./elements.js";
 import { Feed } from "./feed.js";
 import { TaskTable } from "./tasks.js";
@@ -11,18 +12,23 @@ const HIDDEN_FOR = 20000; // milliseconds until a page that nobody sees lets go 
 const at = (id) => document.getElementById(id);
 const feed = new Feed({ state, begin, lost, refused });
 const filter = { row: at("filter-row"), input: at("filter"), count: at("filter-count") };
-const tasks = new TaskTable(at("tasks"), at("pipelines"), filter, feed, terminate);
+const tasks = new TaskTable(at("tasks"), at("pipelines"), filter, feed, { terminate, call: callTools });
+const bench = new Bench(at("bench"), () => feed.key);
+const errors = new Map(); // id of an error → its row
 const names = new Map();
 const sums = sumPlaces();
 let hasShownKey = false;
 let hiding = 0;
+let isShown = false;
 
 // The connection
 
 function begin() {
   tasks.clear();
+  bench.begin();
   names.clear();
-  at("failures").replaceChildren(element("p", { class: "faint" }, "None since this page was opened."));
+  errors.clear();
+  at("failures").replaceChildren(element("p", { class: "faint" }, "None since then."));
   at("lines").replaceChildren();
   at("login").hidden = true;
   at("key-error").textContent = "";
@@ -34,7 +40,8 @@ function lost(why) {
 
 function refused() {
   feed.stop();
-  at("board").hidden = true;
+  showViews(false);
+  bench.forget();
   at("login").hidden = false;
   say(at("key-error"), hasShownKey ? "The server does not know this key." : "");
   tell("A key is needed.", "");
@@ -73,26 +80,61 @@ at("forget").addEventListener("click", () => {
 document.addEventListener("visibilitychange", () => {
   clearTimeout(hiding);
   if (document.hidden) {
-    hiding = setTimeout(() => feed.stop(), HIDDEN_FOR);
+    hiding = setTimeout(() => {
+      feed.stop();
+      bench.rest();
+    }, HIDDEN_FOR);
   } else if (feed.stopped === null && at("login").hidden) {
     feed.start();
   }
 });
 
+// The views
+
+function showViews(isOn) {
+  isShown = isOn;
+  const isBench = location.hash === "#workbench";
+  at("views").hidden = !isOn;
+  at("board").hidden = !isOn || isBench;
+  at("bench").hidden = !isOn || !isBench;
+  bench.isOpen = isOn && isBench;
+  if (bench.isOpen) bench.open();
+  const links = at("views").children;
+  [...links].forEach((link, index) => {
+    if ((index === 1) === isBench) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  });
+}
+
+addEventListener("hashchange", () => {
+  showViews(isShown);
+  if (isShown) at(bench.isOpen ? "bench-title" : "pipelines").focus({ preventScroll: true });
+});
+
+function callTools(key) {
+  bench.choose(key);
+  location.hash = "#workbench";
+}
+
 // The state
 
 function state({ head, rows, gone, failures, lines }) {
-  at("board").hidden = false;
+  if (!isShown) showViews(true);
   at("forget").hidden = !hasShownKey;
   tell("Live", "live");
-  say(at("server"), "version " + head.version + ", up for " + duration(Date.now() / 1000 - head.serverBegan) + (head.user && hasShownKey ? ", you are " + head.user : ""));
-  for (const [name, text] of Object.entries(sums)) say(text.place, text.of(head));
-  const since = "Latencies are of the last 1,000 calls, counts are since " + clock(head.began) + ".";
-  say(at("scope"), head.isTrusted ? since : since + " You see your own pipelines, and your traffic on the server's.");
+  say(at("server"), "version " + head.version + ", up for " + duration(head.now - head.serverBegan) + (head.user && hasShownKey ? ", you are " + head.user : ""));
+  for (const [name, text] of Object.entries(sums)) {
+    say(text.place, text.of(head));
+    text.place.classList.toggle("error", name.startsWith("failed") && head[name] > 0);
+  }
+  const since = "All counts and errors are since " + clock(head.began) + ", " + duration(head.now - head.began) + " ago, when the first of your pages was opened. Latencies are of the last 1,000 calls.";
+  say(at("since"), since);
+  say(at("scope"), head.isTrusted ? "" : "You see your own pipelines, and your traffic on the server's.");
   say(at("log-scope"), head.isTrusted ? "The server's log." : "Your calls. The server's own log is shown to trusted clients alone (--trust-clients).");
   for (const key of gone) names.delete(key);
   for (const { key, row } of rows) names.set(key, row.name);
-  tasks.update(rows, gone);
+  tasks.update(rows, gone, head.now);
+  bench.update(rows, gone);
   if (failures.length) showFailures(failures);
   if (lines.length) showLines(lines);
 }
@@ -103,9 +145,12 @@ function sumPlaces() {
     rate: ["Calls per second", (head) => perSecond(head.rate)],
     p50: ["Latency p50", (head) => latency(head.p50)],
     p99: ["Latency p99", (head) => latency(head.p99)],
+    calls: ["Calls", (head) => whole(head.calls)],
+    failedCalls: ["Calls failed", (head) => whole(head.failedCalls)],
     pipes: ["Open pipes", (head) => whole(head.pipes)],
     completed: ["Objects done", (head) => whole(head.completed)],
     failed: ["Objects failed", (head) => whole(head.failed)],
+    restarts: ["Restarts", (head) => whole(head.restarts)],
     clients: ["Connections", (head) => whole(head.clients)],
   };
   for (const [id, [name, of]] of Object.entries(found)) {
@@ -119,17 +164,25 @@ function sumPlaces() {
 function showFailures(failures) {
   let body = at("failures").querySelector("tbody");
   if (body === null) {
-    const heads = ["Time", "Pipeline", "Where", "Code", "Message"].map((name) => element("th", { scope: "col" }, name));
+    const heads = ["Time", "Count", "Pipeline", "Where", "Code", "Message"].map((name) => element("th", { scope: "col" }, name));
     body = element("tbody");
     const table = element("table", { class: "failures" }, element("caption", { class: "hidden" }, "Recent errors, the newest first"), element("thead", {}, element("tr", {}, ...heads)), body);
     at("failures").replaceChildren(element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Recent errors" }, table));
   }
-  for (const { time, token, where, code, message } of failures) {
+  for (const { id, time, first, count, token, where, code, message } of failures) {
     const name = names.get(token) ?? token ?? "–";
-    const cells = [clock(time), name, where, code, message].map((text) => element("td", {}, named(text)));
-    body.prepend(element("tr", {}, ...cells));
+    const often = count > 1 ? whole(count) + "×, first at " + clock(first) : "once";
+    const cells = [clock(time), often, name, where, code, message].map((text) => element("td", {}, named(text)));
+    errors.get(id)?.remove();
+    errors.delete(id);
+    errors.set(id, element("tr", {}, ...cells));
+    body.prepend(errors.get(id));
   }
-  while (body.childElementCount > KEPT_FAILURES) body.lastElementChild.remove();
+  for (const [id, row] of errors) {
+    if (errors.size <= KEPT_FAILURES) break;
+    row.remove();
+    errors.delete(id);
+  }
 }
 
 function showLines(lines) {

@@ -2,6 +2,7 @@
 
 import { date, duration, element, latency, named, perSecond, say, whole } from "./elements.js";
 import { PipelinePicture } from "./picture.js";
+import { ToolTimes } from "./times.js";
 
 const OPEN_AT_FIRST = 3; // with more pipelines than these, nothing is open until somebody opens it
 const FILTERED = 8; // a filter is of use only among more
@@ -13,17 +14,18 @@ const COLUMNS = [
   ["p99", "number wide"],
   ["Pipes", "number wide"],
   ["Objects", "number wide"],
+  ["Calls", "number wide"],
   ["Failed", "number"],
 ];
 const LONG_NAME = 60; // characters; a longer name may be cut in its row
 let numbers = 0;
 
 export class TaskTable {
-  // `terminate(key, name)` asks whether to, and does it.
-  constructor(place, heading, filter, feed, terminate) {
+  // `acts` has `terminate(key, name)`, which asks whether to, and does it, and `call(key)`, which goes to the tools of a pipeline.
+  constructor(place, heading, filter, feed, acts) {
     this.heading = heading;
     this.feed = feed;
-    this.terminate = terminate;
+    this.acts = acts;
     this.place = place;
     this.filter = filter;
     this.views = new Map();
@@ -47,7 +49,7 @@ export class TaskTable {
     this.place.replaceChildren(this.empty);
   }
 
-  update(rows, gone) {
+  update(rows, gone, now) {
     for (const key of gone) this.remove(key);
     for (const { key, row } of rows) {
       const known = this.views.get(key);
@@ -58,6 +60,7 @@ export class TaskTable {
       for (const view of this.views.values()) view.open();
     }
     this.isFirst = false;
+    for (const view of this.views.values()) view.tick(now);
     if (gone.length || rows.length) this.sift();
   }
 
@@ -69,7 +72,7 @@ export class TaskTable {
   }
 
   add(key, row) {
-    const view = new TaskView(key, row, this.feed, this.terminate);
+    const view = new TaskView(key, row, this.feed, this.acts);
     const after = row.ended === undefined ? [...this.views.values()].find((each) => each.row.ended !== undefined) : undefined;
     this.table.insertBefore(view.body, after === undefined ? null : after.body); // those that have ended are the last
     this.views.set(key, view);
@@ -93,11 +96,13 @@ export class TaskTable {
 }
 
 class TaskView {
-  constructor(key, row, feed, terminate) {
+  constructor(key, row, feed, acts) {
     this.key = key;
     this.feed = feed;
-    this.terminate = terminate;
+    this.acts = acts;
     this.picture = null;
+    this.times = null;
+    this.now = 0;
     this.isOpen = false;
     const id = "task-" + ++numbers;
     this.toggle = element("button", { type: "button", class: "toggle", "aria-expanded": "false", "aria-controls": id, onclick: () => this.turn() }, named(row.name));
@@ -133,28 +138,38 @@ class TaskView {
     const parts = [this.facts];
     if (this.row.ended === undefined) {
       this.picture = new PipelinePicture(this.feed, this.key, this.row.name);
-      parts.push(this.picture.root);
+      this.times = new ToolTimes(this.feed, this.key);
+      parts.push(element("p", {}, element("button", { type: "button", onclick: () => this.acts.call(this.key) }, "Call its tools…")), this.picture.root, this.times.root);
     }
     parts.push(this.lists);
     if (this.row.own) {
-      parts.push(element("p", {}, element("button", { type: "button", class: "danger", onclick: () => this.terminate(this.key, this.row.name) }, "Terminate…")));
+      parts.push(element("p", {}, element("button", { type: "button", class: "danger", onclick: () => this.acts.terminate(this.key, this.row.name) }, "Terminate…")));
     } else if (this.row.ended === undefined) {
       parts.push(element("p", { class: "faint" }, "This pipeline is the server's: its clients use it, and do not end it. You see your own traffic."));
     }
     this.details.firstChild.append(...parts);
   }
 
+  // The server's clock, once a second: times are told from it, whatever the clock of the browser says.
+  tick(now) {
+    this.now = now;
+    if (!this.isOpen || this.facts === undefined) return;
+    this.tell(facts(this.row, now));
+    this.times?.look();
+  }
+
   update(row) {
     this.row = row;
     const isRunning = row.ended === undefined;
+    const failed = isRunning ? row.failedCalls + row.failed : 0;
     const texts = isRunning
-      ? [row.state, perSecond(row.rate), latency(row.p50), latency(row.p99), whole(row.pipes), whole(row.completed), whole(row.failed)]
-      : [row.state, "–", "–", "–", "–", whole(row.completed), whole(row.failed)];
+      ? [row.restarts ? row.state + ", " + whole(row.restarts.count) + "× restarted" : row.state, perSecond(row.rate), latency(row.p50), latency(row.p99), whole(row.pipes), whole(row.completed), whole(row.calls), whole(failed)]
+      : [row.state, "–", "–", "–", "–", "–", "–", "–"];
     texts.forEach((text, index) => say(this.cells[index], text));
     this.cells[0].className = "state " + (isRunning ? (row.unavailable.length ? "partial" : "running") : row.state === "Failed" ? "error" : "ended");
-    this.cells[6].classList.toggle("error", row.failed > 0);
+    this.cells[7].classList.toggle("error", failed > 0);
     if (!this.isOpen) return;
-    this.tell(facts(row));
+    this.tell(facts(row, this.now));
     if (isRunning) {
       this.list([
         ["Unavailable nodes", row.unavailable.map((each) => each.nodeId + " (" + each.provider + "): " + each.reason)],
@@ -166,7 +181,8 @@ class TaskView {
   }
 
   tell(found) {
-    if (this.facts.childElementCount !== found.length) {
+    if (found.map(([name]) => name).join() !== this.factNames) {
+      this.factNames = found.map(([name]) => name).join();
       this.facts.replaceChildren(...found.map(([name]) => element("div", {}, element("dt", {}, name), element("dd", {}, named("")))));
     }
     found.forEach(([, text], index) => say(this.facts.children[index].querySelector("bdi"), text));
@@ -182,7 +198,9 @@ class TaskView {
   }
 }
 
-function facts(row) {
+const WHY = { restarted: "restarted", lost: "its process was lost" };
+
+function facts(row, now) {
   const found = [
     ...(row.name.length > LONG_NAME ? [["Name", row.name]] : []),
     ["Started", date(row.began)],
@@ -190,14 +208,20 @@ function facts(row) {
     ["Project", row.project || "–"],
   ];
   if (row.ended !== undefined) {
-    return [...found, ["Ended", date(row.ended)], ["Ran for", duration(row.ended - row.began)], ["Exit code", row.exitCode === null ? "unknown" : String(row.exitCode)]];
+    return [...found, ["Ended", date(row.ended)], ["Ran for", duration(row.ended - row.began)], ["Exit code", row.exitCode === null ? "unknown" : String(row.exitCode)], ["Objects of its whole life", objects(row)]];
   }
   const { used, limit, waiting } = row.threads;
-  found.push(["Tool calls", whole(row.toolCalls)], ["Latency", latency(row.p50) + " (p50), " + latency(row.p99) + " (p99)"]);
-  found.push(["Objects", whole(row.completed) + " done, " + whole(row.failed) + " failed, " + whole(row.pipes) + " open"]);
+  found.find(([name]) => name === "Started")[1] += now ? ", " + duration(now - row.began) + " ago" : "";
+  if (row.restarts) found.push(["Restarts", whole(row.restarts.count) + ", last at " + date(row.restarts.time) + " (" + WHY[row.restarts.reason] + ")"]);
+  found.push(["Calls", whole(row.calls) + ", " + whole(row.failedCalls) + " failed"], ["Latency", latency(row.p50) + " (p50), " + latency(row.p99) + " (p99)"]);
+  found.push(["Objects", objects(row) + ", " + whole(row.pipes) + " open"]);
   found.push(["Threads", whole(used) + " of " + whole(limit) + (waiting ? ", " + whole(waiting) + " wait" : "")]);
   if (row.leftBehind) found.push(["Left behind", whole(row.leftBehind) + " calls still run after their answer"]);
   if (row.loopBlocks) found.push(["Loop blocked", whole(row.loopBlocks) + " times"]);
   if (row.description) found.push(["Description", row.description]);
   return found;
+}
+
+function objects(row) {
+  return whole(row.completed) + " done, " + whole(row.failed) + " failed";
 }
