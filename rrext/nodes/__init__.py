@@ -57,6 +57,7 @@ BUILTIN: dict[str, str] = {
     "embedding_local": "rrext.nodes.embeddings.transformer:LocalEmbeddingNode",
     "knowledge": "rrext.nodes.knowledge.node:KnowledgeNode",
     "store_qdrant_edge": "rrext.nodes.vectors.edge.node:QdrantEdgeNode",
+    "store_qdrant": "rrext.nodes.vectors.qdrant.node:QdrantNode",
     "store_pgvector": "rrext.nodes.vectors.postgres.node:PgVectorNode",
 }
 """Provider name → where its class is, as `module:Class`."""
@@ -73,6 +74,7 @@ ALIASES: dict[str, str] = {
     "preprocessor_code": "split",
     "embedding_transformer": "embedding_local",
     "store_embedded": "store_qdrant_edge",
+    "qdrant": "store_qdrant",
     "postgres": "store_pgvector",
     "store_postgres": "store_pgvector",
     "pgvector": "store_pgvector",

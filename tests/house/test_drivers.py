@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 HEAVY = (
     *("sqlalchemy", "sqlglot", "psycopg", "pymysql", "duckdb"),
-    *("qdrant_edge", "pgvector", "numpy", "tokenizers", "safetensors", "onnxruntime"),
+    *("qdrant_edge", "qdrant_client", "pgvector", "numpy", "tokenizers", "safetensors", "onnxruntime"),
     *("neo4j", "ladybug", "kreuzberg", "chardet", "chardetng_py", "httpx2", "sandlock", "mcp"),
     *("pydantic_ai", "openai", "anthropic", "google", "genai_prices", "opentelemetry"),
 )
@@ -75,6 +75,7 @@ FIRST_USES: dict[str, tuple[dict[str, object], set[str]]] = {
     "db_mysql": ({"host": "127.0.0.1", "port": 1, "database": "x", "user": "x"}, {"pymysql"}),
     "store_qdrant_edge": ({"path": "store"}, set()),
     "store_pgvector": ({"host": "127.0.0.1", "port": 1, "database": "x", "user": "x"}, {"psycopg"}),
+    "store_qdrant": ({"host": "http://127.0.0.1", "port": 1}, {"qdrant_client"}),
     "graph_neo4j": ({"uri": "bolt://127.0.0.1:1", "user": "x", "password": "x"}, {"neo4j"}),
     "graph_ladybug": ({"path": "graph"}, set()),  # its process imports it
     "llm_openai_api": ({"base_url": "http://127.0.0.1:1/v1", "model": "x"}, {"httpx2"}),

@@ -28,7 +28,7 @@ ALL = HERE.parent / "examples"
 EXAMPLES = ALL / "nodes"
 VARIABLE = re.compile(r"\$\{ROCKETRIDE_(\w+)\}")
 KEY = "no-key-at-all-1"
-SYSTEM = {"MYSQL_URL"}
+SYSTEM = {"MYSQL_URL", "QDRANT_HOST"}
 """Variables whose server pip cannot install."""
 
 
@@ -80,6 +80,15 @@ def mysql_url() -> Iterator[str]:
 
     with running_mariadb() as server:
         yield server.create_database("fresh").url
+
+
+@pytest.fixture
+def qdrant_host(tmp_path: Path) -> Iterator[str]:
+    sys.path.append(str(HERE / "vector_servers"))
+    from qdrant_server import running_qdrant
+
+    with running_qdrant(tmp_path, port=6333) as url:
+        yield url.rpartition(":")[0]
 
 
 @pytest.fixture(scope="module")

@@ -37,6 +37,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "db_postgres": {"host": "127.0.0.1", "port": 9, "connect_timeout": 1, "allow_execute": True},
     "db_mysql": {"host": "127.0.0.1", "port": 9, "connect_timeout": 1, "allow_execute": True, "sslmode": "disable"},
     "store_pgvector": {"host": "127.0.0.1", "port": 9, "connect_timeout": 1},
+    "store_qdrant": {"host": "http://127.0.0.1", "port": 9},
     "graph_neo4j": {"uri": "bolt://127.0.0.1:9", "connect_timeout": 1, "allow_execute": True},
     "graph_ladybug": {"allow_execute": True},
     "tool_filesystem": {"allow_write": True, "allow_delete": True, "allow_create_directory": True},

@@ -16,10 +16,10 @@ llm | questions > answers | llm_openai_api llm_openai llm_ollama | llm_baidu_qia
 llm | questions > answers | llm_openai_api llm_openai llm_ollama | llm_gmi_cloud llm_kimi llm_minimax llm_mistral
 llm | questions > answers | llm_openai_api llm_openai llm_ollama | llm_nebius llm_perplexity llm_qwen llm_xai
 agent tool | questions > answers | agent | agent_llamaindex
-store tool | documents questions > documents answers questions | store_qdrant_edge store_pgvector | chroma qdrant milvus
+store tool | documents questions > documents answers questions | store_qdrant_edge store_pgvector | chroma milvus
 store tool | documents questions > documents answers questions | store_qdrant_edge store_pgvector | astra_db atlas mongodb+srv
 store tool | documents questions > documents answers questions | store_qdrant_edge store_pgvector | pinecone weaviate
-store tool | documents questions > documents answers questions | store_qdrant_edge store_pgvector | store_chroma store_qdrant
+store tool | documents questions > documents answers questions | store_qdrant_edge store_pgvector | store_chroma
 store tool | documents questions > documents answers questions | store_qdrant_edge store_pgvector | store_milvus store_pinecone
 store tool | documents questions > documents answers questions | store_qdrant_edge store_pgvector | store_astra_db store_atlas
 store tool | documents questions > documents answers questions | store_qdrant_edge store_pgvector | store_weaviate
