@@ -21,6 +21,7 @@ from rrext.cluster.placer import PLACE_PATIENCE, ROOM_PATIENCE, Ask, PlacerStart
 from rrext.errors import Unavailable, UsageError
 from rrext.pipefile.environment import take_variables
 from rrext.pipefile.resources import Resources
+from rrext.transports.descriptor_channel import WholeLines
 from rrext.transports.process import ChildProcess
 
 if TYPE_CHECKING:
@@ -186,23 +187,6 @@ class RayPlacement:
 
 def _log(piece: bytes) -> None:
     log.debug("placer: %s", piece.decode("utf-8", "replace").rstrip())
-
-
-class WholeLines:
-    """Gives whole lines on, as bytes come."""
-
-    def __init__(self, take: Callable[[bytes], object]) -> None:
-        self._take = take
-        self._buffer = bytearray(65536)
-        self._rest = b""
-
-    def get_buffer(self, hint: int = 65536) -> memoryview:
-        return memoryview(self._buffer)
-
-    def buffer_updated(self, n: int) -> None:
-        *lines, self._rest = (self._rest + self._buffer[:n]).split(b"\n")
-        for line in lines:
-            self._take(line)
 
 
 def take_ray_variables() -> dict[str, str]:

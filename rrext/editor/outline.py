@@ -177,7 +177,7 @@ MAX_LENS_VALUE: Final = 40
 MAX_TOOL_COMMENTS: Final = 1000
 """Comments of one document that are offered as calls; nobody writes more."""
 
-Action: TypeAlias = Literal["run_tool", "send_file", "chat", "show_graph"]
+Action: TypeAlias = Literal["run_tool", "send_file", "chat", "run_cases", "show_graph"]
 
 _TOOL_COMMENT: Final = re.compile(r"^[ \t]*//[ \t]*(rrext tool[ \t]+([^\s{]+)[ \t]*(\{.*\})?)[ \t\r]*$", re.MULTILINE)
 """`// rrext tool NAME {…}` on a line of its own; no line of a sound string begins so."""
@@ -201,9 +201,12 @@ class Lens(msgspec.Struct, frozen=True):
         return self.action != "show_graph"
 
 
-def lenses_of(analysis: Analysis) -> list[Lens]:
-    """All lenses of a document, in the order of its text."""
-    found = [_graph(analysis)] if analysis.drafts else []
+def lenses_of(analysis: Analysis, *, has_cases: bool = False) -> list[Lens]:
+    """All lenses of a document, in the order of its text. `has_cases`: cases stand beside it."""
+    start = analysis.map.span(analysis.base)[0]
+    found = [Lens((start, start + 1), "show_graph", "Show graph")] if analysis.drafts else []
+    if has_cases:
+        found.append(Lens((start, start + 1), "run_cases", "Run cases"))
     offering = offered_references(analysis.drafts).nodes
     for draft in analysis.drafts:
         if draft.node is not None and (draft.node.tools or draft.node.has_dynamic_tools or draft.id in offering):
@@ -221,11 +224,6 @@ def source_of(analysis: Analysis, kind: str) -> ComponentSpec | None:
     sources = [analysis.by_id[name] for name in analysis.loaded.outline.sources]
     found = [source for source in sources if source.node is not None and kind in accepted_input(source.node)]
     return found[0] if len(found) == 1 else None
-
-
-def _graph(analysis: Analysis) -> Lens:
-    start = analysis.map.span(analysis.base)[0]
-    return Lens((start, start + 1), "show_graph", "Show graph")
 
 
 def _at(analysis: Analysis, draft: ComponentSpec) -> Span:

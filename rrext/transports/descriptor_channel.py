@@ -10,7 +10,7 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 import anyio
@@ -31,6 +31,23 @@ class Receiver(Protocol):
     def buffer_updated(self, n: int) -> anyio.Event | None:
         """`n` bytes arrived. An event in return means: read on when it is set."""
         ...
+
+
+class WholeLines:
+    """Gives whole lines on, as bytes come."""
+
+    def __init__(self, take: Callable[[bytes], object]) -> None:
+        self._take = take
+        self._buffer = bytearray(65536)
+        self._rest = b""
+
+    def get_buffer(self, hint: int = 65536) -> memoryview:
+        return memoryview(self._buffer)
+
+    def buffer_updated(self, n: int) -> None:
+        *lines, self._rest = (self._rest + self._buffer[:n]).split(b"\n")
+        for line in lines:
+            self._take(line)
 
 
 class FdChannel:

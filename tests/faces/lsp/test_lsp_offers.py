@@ -151,3 +151,52 @@ async def test_the_svg_of_a_text_that_cannot_be_read_says_why(tmp_path: Path) ->
     async with desk(tmp_path, "hello") as bench:
         answer = await bench.ask("rrext.showGraph", {"form": "svg"})
         assert "Text needs double quotes" in answer["result"]
+
+
+# cases
+
+
+CASES = """{"cases": [
+  {"name": "numbers are added", "tool": "add", "input": {"a": 40, "b": 2}, "expect": {"sum": %d}}
+]}"""
+
+
+async def test_cases_beside_a_document_have_a_lens_that_runs_them(bench: Desk) -> None:
+    assert "▶ Run cases" not in [lens["command"]["title"] for lens in await lenses(bench)]
+    write_beside(bench, CASES % 42)
+    (lens,) = [lens for lens in await lenses(bench) if lens["command"]["title"] == "▶ Run cases"]
+    assert lens["range"]["start"]["line"] == 0
+    answer = await bench.editor.request("workspace/executeCommand", lens["command"])
+    assert answer["ok"]
+    assert "1 passed" in answer["result"]
+
+
+async def test_a_case_that_fails_is_told_with_its_difference(bench: Desk) -> None:
+    write_beside(bench, CASES % 43)
+    answer = await bench.ask("rrext.runCases")
+    assert (answer["ok"], answer["error"]["code"]) == (False, "cases_failed")
+    assert "1 failed" in answer["error"]["message"]
+    assert "43" in answer["result"]
+    assert "42" in answer["result"]
+    assert "1 failed" in (await bench.told("window/showMessage", "failed"))["message"]
+
+
+async def test_cases_run_on_what_is_saved(bench: Desk) -> None:
+    assert "has no cases" in (await bench.refused("rrext.runCases"))["message"]
+    write_beside(bench, CASES % 42)
+    bench.replace("// not saved\n" + pipeline())
+    assert "is not saved" in (await bench.refused("rrext.runCases"))["message"]
+
+
+async def test_a_file_of_cases_that_is_wrong_is_told_as_on_the_command_line(bench: Desk) -> None:
+    write_beside(bench, '{"cases": [{"name": "x", "toool": "add"}]}')
+    answer = await bench.ask("rrext.runCases")
+    assert answer["error"]["code"] == "cases_failed"
+    assert "toool" in answer["result"]
+
+
+def write_beside(bench: Desk, cases: str) -> None:
+    """Save the document, with its cases."""
+    path = Path(bench.uri.removeprefix("file://"))
+    path.write_text(bench.editor.server.documents.get(bench.uri).state.text.content)
+    path.with_suffix(".cases.json").write_text(cases)

@@ -43,7 +43,7 @@ def register_runs(server: PipeServer) -> None:
     engine = EngineProcess(lambda: server.options, on_output=output, on_event=server.protocol.send_notification)
     deployments = Deployments(server, engine)
     display = Display(server)
-    Commands(server, engine, Runner(server, engine, deployments, output, display))
+    Commands(server, engine, Runner(server, engine, deployments, output, display), output)
     Graphs(server, display)
     CustomMethods(server, engine, output)
     Offers(server)

@@ -22,6 +22,7 @@ from rrext.editor.schemas import example_of, schemas_at
 from rrext.editor.text import Text
 from rrext.errors import Cancelled, InvalidArguments, InvalidRequest, ResultTooLarge, RrextError
 from rrext.faces.lsp.documents import as_range
+from rrext.faces.lsp.runs.cases import cases_of, run_cases
 from rrext.faces.lsp.runs.engine import (
     TRUST_HINT,
     EngineOutput,
@@ -75,6 +76,13 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     question: str | dict[str, Any] | None = None
 
 
+class RunCases(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Run the cases beside a document; with `words` those alone whose names hold them."""
+
+    uri: str
+    words: str | None = None
+
+
 class ListDocumentTools(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """List the callable tools of a document, and the token of its loaded pipeline."""
 
@@ -89,15 +97,17 @@ class Nothing(msgspec.Struct, frozen=True):
 class Commands:
     """The commands of one server that run pipelines."""
 
-    def __init__(self, server: PipeServer, engine: EngineProcess, runner: Runner) -> None:
+    def __init__(self, server: PipeServer, engine: EngineProcess, runner: Runner, output: EngineOutput) -> None:
         self._server = server
         self._engine = engine
         self._runner = runner
+        self._output = output
         self._asking = UserQuestions(server)
         handlers: dict[str, tuple[Handler, bool]] = {
             "rrext.runTool": (self._run_tool, True),
             "rrext.sendFile": (self._send_file, True),
             "rrext.chat": (self._chat, True),
+            "rrext.runCases": (self._run_cases, True),
             "rrext.listTools": (self._list_tools, True),
             "rrext.restartEngine": (self._restart, True),
             "rrext.explainTrust": (self._explain, False),
@@ -166,6 +176,15 @@ class Commands:
             return await ask_question(ready, given.question)
 
         return await self._runner.run(given.uri, Work(kind="chat"), doing, token=token)
+
+    async def _run_cases(self, arguments: dict[str, Any], token: Token) -> dict[str, Any]:
+        given = decode(arguments, RunCases, DEFAULTS)
+        text = self._server.documents.get(given.uri).state.text
+
+        async def doing(run: DocumentRun) -> str:
+            return await run_cases(given.uri, text.content, given.words, self._server.options, self._output)
+
+        return await self._runner.run_alone(given.uri, Work(kind="cases"), doing, token=token)
 
     async def _list_tools(self, arguments: dict[str, Any], token: Token) -> dict[str, Any]:
         given = decode(arguments, ListDocumentTools, DEFAULTS)
@@ -362,6 +381,7 @@ LENS_COMMANDS: Final[dict[Action, str]] = {
     "run_tool": "rrext.runTool",
     "send_file": "rrext.sendFile",
     "chat": "rrext.chat",
+    "run_cases": "rrext.runCases",
     "show_graph": "rrext.showGraph",
 }
 RUN: Final = "rrext.run"
@@ -379,7 +399,8 @@ class Offers:
     async def _lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         uri = params.text_document.uri
         _, text, analysis = await self._server.analysis_of(uri)
-        return [types.CodeLens(as_range(text, lens.span), self._command(uri, lens)) for lens in lenses_of(analysis)]
+        found = lenses_of(analysis, has_cases=cases_of(uri) is not None)
+        return [types.CodeLens(as_range(text, lens.span), self._command(uri, lens)) for lens in found]
 
     def _command(self, uri: str, lens: Lens) -> types.Command:
         if lens.runs and not self._server.options.trusted:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import uuid4
 
@@ -23,6 +24,7 @@ from rrext.editor.outline import source_of
 from rrext.editor.text import Text
 from rrext.errors import Cancelled, InvalidPipeline, RrextError
 from rrext.faces.lsp.documents import as_range
+from rrext.faces.lsp.runs.cases import CasesFailed
 from rrext.faces.lsp.runs.engine import Deployments, EngineOutput, EngineProcess, InputNeeded, Ready, as_editor_error, name_of
 from rrext.faces.lsp.runs.results import Display, shown
 from rrext.limits import CLIENT_DEFAULTS, MIB
@@ -80,12 +82,24 @@ class Runner:
 
         Raises `Cancelled`, `InputNeeded`, and `JsonRpcInvalidParams` if the document is not open.
         """
+        return await self.run_alone(uri, work, partial(self._on_loaded, doing), token=token, quiet=quiet)
+
+    async def run_alone(
+        self,
+        uri: str,
+        work: Work,
+        doing: Callable[[DocumentRun], Awaitable[Any]],
+        *,
+        token: int | str | None = None,
+        quiet: bool = False,
+    ) -> dict[str, Any]:
+        """Run a work of a document for which its pipeline is not loaded; else as `run`."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
         self._output.refill()
         progress = WorkProgress(self._server, token, work.tool or name_of(uri), lambda: task.cancel())
         run = DocumentRun(uri, work, progress, quiet=quiet)
-        task = loop.create_task(self._do(run, doing), name=f"run {work.kind} of {uri}")
+        task = loop.create_task(_awaited(doing(run)), name=f"run {work.kind} of {uri}")
         ending = "failed"
         if not quiet:
             progress.start()  # includes loading the pipeline, which may take long
@@ -109,7 +123,7 @@ class Runner:
             progress.end(ending)
         return {**answer, "seconds": round(loop.time() - begun, 3)}
 
-    async def _do(self, run: DocumentRun, doing: RunBody) -> Any:
+    async def _on_loaded(self, doing: RunBody, run: DocumentRun) -> Any:
         async with self._deployments.of(run.uri) as ready:
             run.ready = ready
             return await doing(run, ready)
@@ -134,8 +148,9 @@ class Runner:
                 self._marks.add(run.uri, run.ready.analysis, run.work, error)
             hint = f"\n{parts.hint}" if parts.hint is not None and parts.hint not in parts.message else ""
             self._server.show_to_user(f"{parts.message}{hint}", types.MessageType.Error)
-            if error.result is not None:
-                saved = await self._shown(run, error.result)
+            result = error.outcomes or None if isinstance(error, CasesFailed) else error.result
+            if result is not None:
+                saved = await self._shown(run, result)
         return {"error": told, **saved}
 
     async def _shown(self, run: DocumentRun, value: Any) -> dict[str, Any]:
@@ -145,6 +160,10 @@ class Runner:
         if not isinstance(value, bytes) and (size <= INLINE or place is None):
             answer["result"] = value
         return answer
+
+
+async def _awaited(work: Awaitable[Any]) -> Any:
+    return await work
 
 
 PROGRESS_DELAY: Final = 0.2
@@ -230,7 +249,7 @@ SOURCE: Final = "rrext run"
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """The work of a run: a tool, `send` or `chat`."""
+    """The work of a run: a tool, `send`, `chat` or `cases`."""
 
     kind: str
     node: str = ""
