@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from browser import Browser, Page, running_browser
 from form_nodes import EVIL
-from ws_server import ADA, BOB, WsClient, WsServer, keys_file
+from ws_server import ADA, BOB, WsClient, WsServer, certificate, keys_file
 
 pytestmark = [pytest.mark.system, pytest.mark.promise("ws:workbench"), pytest.mark.timeout(180)]
 
@@ -270,7 +270,13 @@ def test_markup_and_instructions_in_schemas_and_results_are_text(page: Page) -> 
     choose(page, "rows")
     assert run(page) == "Done"
     assert EVIL in page.value("document.querySelector('.rows table').innerText")
+    assert page.value("document.querySelector('.rows caption').innerText") == "3 rows"
     assert len(result(page)) == 3
+    choose(page, "free")
+    fill(page, "input", '{"entries": [{"a": 1}, {"b": [2]}], "more": [1]}')
+    assert run(page) == "Done"
+    assert page.value("document.querySelector('.rows table').innerText").split() == ["2", "rows", "a", "b", "1", "[2]"]
+    choose(page, "rows")
     shot(page, "bench-rows")
 
 
@@ -427,6 +433,20 @@ def test_a_user_sees_and_calls_what_is_theirs_with_the_audit_lines_of_any_client
         choose(page, "who")
         assert run(page) == "Done"
         assert result(page)["user"] == "bob"
+
+
+def test_over_tls_the_workbench_calls_over_tls(browser: Browser, tmp_path: Path) -> None:
+    cert, key = certificate(tmp_path)
+    options = ("--isolation", "none", "--tls-cert", str(cert), "--tls-key", str(key))
+    with WsServer(*options) as server, browser.page("about:blank") as page:
+        page.call("Security.setIgnoreCertificateErrors", ignore=True)
+        page.open(f"https://127.0.0.1:{server.port}/#workbench")
+        page.until("document.querySelectorAll('.tool').length > 5")
+        choose(page, "add")
+        fill(page, "a", "41")
+        assert run(page) == "Done"
+        assert result(page) == {"sum": 42}
+        assert [each for each in page.complaints() if "certificate" not in each.lower()] == NO_COMPLAINTS
 
 
 def test_the_end_of_the_server_ends_the_call_with_a_word(browser: Browser) -> None:

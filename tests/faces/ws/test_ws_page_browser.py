@@ -227,7 +227,12 @@ def test_two_hundred_pipelines_are_a_table_with_a_filter(browser: Browser) -> No
         page = stack.enter_context(browser.page(url(alone)))
         page.until("document.querySelectorAll('tr.task').length >= 200")
         assert page.value("document.querySelectorAll('.picture').length") == 0
-        shot(page, "many")
+        for width in (390, 1200):
+            page.size(width, 1600)
+            for scheme in ("dark", "light"):
+                page.scheme(scheme)
+                assert page.value("document.documentElement.scrollWidth") <= width
+                shot(page, f"many-{width}-{scheme}")
         page.value("document.getElementById('filter').focus()")
         page.type("PIPELINE 19")
         page.until("document.getElementById('filter-count').textContent.startsWith('11 of')")

@@ -103,6 +103,12 @@ def test_json_keeps_each_number_and_each_text(ask: Ask, text: str) -> None:
     assert ask("same", [text, ask("again", text)])
 
 
+def test_a_text_of_megabytes_beside_a_large_number_is_read(ask: Ask) -> None:
+    words = 'a \\"1234567890123456789' * 100_000
+    text = json.dumps({"text": words, "number": 2**80})
+    assert json.loads(ask("again", text)) == {"text": words, "number": 2**80}
+
+
 @pytest.mark.parametrize("text", ["01", "1.", ".5", "+1", "0x1", "1 2", "[1,]", "{'a': 1}", "-", "1e", "", "1_000", "NaN", '"'])
 def test_what_is_no_json_is_refused(ask: Ask, text: str) -> None:
     assert isinstance(ask("again", text), ValueError)

@@ -65,7 +65,7 @@ function toolView({ node, tool, calls, failed, p50, p99, steps: told }, step, st
     element("h4", {}, named(tool), " ", element("span", { class: "faint" }, named(node))),
     facts,
     chart("Calls, and those that failed", "at most " + whole(most) + " a step", callBars, steps, whole(lost) + " failed"),
-    chart("Latency: mean, and longest", "at most " + latency(slowest), timeBars, steps, "at most " + latency(slowest)),
+    chart("Latency: mean, and longest", "at most " + latency(slowest), timeBars, steps, latency(p50) + " p50, " + latency(p99) + " p99"),
   );
 }
 

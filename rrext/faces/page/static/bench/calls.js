@@ -79,7 +79,14 @@ export class Calls {
 
   take(data) {
     if (typeof data !== "string") return; // raw tails come only to who asks for them
-    const message = decode(data);
+    let message;
+    try {
+      message = decode(data);
+    } catch (error) {
+      this.socket.close(); // such as one for which the browser has no memory
+      this.lose("an answer cannot be read: " + error.message);
+      return;
+    }
     if (message.type === "event") {
       this.pending.get(message.body.request)?.onEvent(message.event, message.body);
       return;

@@ -5,6 +5,7 @@ const MARK = [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.
 const MARKED = new RegExp('"' + MARK + '([^"]+)"', "g");
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/;
 const EXACT_DIGITS = 15; // decimal digits that a double keeps
+const INEXACT = /[\d.]{16}|\d[eE][-+]?\d{3}/; // stands in each text with a number that a double may not keep
 
 // A number that JavaScript has no exact form of.
 export class Numeral {
@@ -39,11 +40,12 @@ export function isObject(value) {
 
 // The value of a JSON text. Raises SyntaxError.
 export function decode(text) {
-  const marked = text.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/gs, (token) => {
-    const number = token[0] === '"' ? null : numberOf(token);
-    return number instanceof Numeral ? '"' + MARK + token + '"' : token;
+  if (!INEXACT.test(text)) return JSON.parse(text);
+  let isInString = false; // one pattern for a whole string would fail for one of megabytes
+  const marked = text.replace(/\\.|"|-?\d[\d.eE+-]*/g, (token) => {
+    if (token === '"') isInString = !isInString;
+    return !isInString && numberOf(token) instanceof Numeral ? '"' + MARK + token + '"' : token;
   });
-  if (marked === text) return JSON.parse(text);
   return JSON.parse(marked, (_, each) => (typeof each === "string" && each.startsWith(MARK) ? new Numeral(each.slice(MARK.length)) : each));
 }
 

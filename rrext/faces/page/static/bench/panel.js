@@ -3,8 +3,9 @@
 import { element, latency, named, say, whole } from "../elements.js";
 import { Form } from "./form.js";
 import { encode, isObject, numberOf } from "./json.js";
-import { MOST_SHOWN, cut, tableOf, tableView, valueView } from "./results.js";
+import { cut, tableOf, tableView, valueView } from "./results.js";
 
+const MOST_LIVE = 20000; // characters of chunks that are shown while more come: a frame has no time for more
 const MOST_CHUNKS = 16 * 1024 * 1024; // characters of chunks that are kept; the oldest ones go
 
 export class Panel {
@@ -14,6 +15,7 @@ export class Panel {
     this.tool = tool;
     this.seq = null;
     this.isRunning = false;
+    this.isDue = false;
     this.form = new Form(tool.inputSchema, "Input of " + tool.name);
     this.heading = element("h3", { tabindex: "-1" }, named(tool.name), " ", element("span", { class: "faint" }, named(tool.nodeId)));
     const marks = Object.entries(isObject(tool.annotations) ? tool.annotations : {}).filter(([, value]) => value === true);
@@ -91,6 +93,8 @@ export class Panel {
     this.run.disabled = true;
     this.chunks = [];
     this.kept = this.dropped = 0;
+    this.unseen = "";
+    this.live = null;
     this.result.replaceChildren();
     this.asked.replaceChildren();
     this.progress.removeAttribute("value");
@@ -128,7 +132,7 @@ export class Panel {
 
   take(event, body) {
     if (event === "rrext_progress") this.showProgress(body);
-    else if (event === "rrext_chunk") this.showChunk(body.chunk);
+    else if (event === "rrext_chunk") this.takeChunk(body.chunk);
     else if (event === "rrext_permission") this.askPermit(body);
     else if (event === "rrext_question") this.askQuestion(body);
   }
@@ -142,26 +146,40 @@ export class Panel {
     say(this.step, count + (message ? ": " + message : ""));
   }
 
-  // Chunks are shown as they come, as far as there is room.
-  showChunk(chunk) {
+  // Chunks are shown as they come, as far as there is room: once a frame, as there may be thousands in one.
+  takeChunk(chunk) {
     const text = typeof chunk === "string" ? chunk : encode(chunk) + "\n";
     this.chunks.push(text);
     this.kept += text.length;
-    while (this.kept > MOST_CHUNKS && this.chunks.length > 1) {
-      this.kept -= this.chunks.shift().length;
-      this.dropped += 1;
+    if (this.kept > 2 * MOST_CHUNKS) this.dropChunks();
+    this.unseen += text;
+    if (this.unseen.length > 2 * MOST_LIVE) this.unseen = this.unseen.slice(-MOST_LIVE);
+    if (this.isDue) return;
+    this.isDue = true;
+    requestAnimationFrame(() => this.showChunks());
+  }
+
+  dropChunks() {
+    let number = 0;
+    while (this.kept > MOST_CHUNKS && number < this.chunks.length - 1) {
+      this.kept -= this.chunks[number].length;
+      number += 1;
     }
-    if (this.chunks.length + this.dropped === 1) {
+    this.chunks.splice(0, number);
+    this.dropped += number;
+  }
+
+  showChunks() {
+    this.isDue = false;
+    if (!this.isRunning) return;
+    if (this.live === null) {
       this.live = element("pre", { class: "value", tabindex: "0", role: "group", "aria-label": "What came so far" });
       this.result.replaceChildren(this.live);
     }
     const isAtEnd = this.live.scrollHeight - this.live.scrollTop - this.live.clientHeight < 8;
-    this.live.append(text);
-    let length = this.live.textContent.length;
-    while (length > MOST_SHOWN && this.live.childNodes.length > 1) {
-      length -= this.live.firstChild.data.length;
-      this.live.firstChild.remove();
-    }
+    this.live.append(this.unseen);
+    this.unseen = "";
+    if (this.live.textContent.length > MOST_LIVE) this.live.textContent = this.live.textContent.slice(-MOST_LIVE);
     if (isAtEnd) this.live.scrollTop = this.live.scrollHeight;
   }
 

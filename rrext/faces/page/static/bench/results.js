@@ -3,7 +3,7 @@
 import { element, named, say, whole } from "../elements.js";
 import { encode, isObject } from "./json.js";
 
-export const MOST_SHOWN = 200000; // characters of a result or of chunks on the page; all of it can be saved
+const MOST_SHOWN = 200000; // characters of a result or of chunks on the page; all of it can be saved
 const MOST_ROWS = 500; // of a table
 const MOST_COLUMNS = 50;
 
@@ -39,9 +39,9 @@ function download(text) {
   URL.revokeObjectURL(address);
 }
 
-// The columns and rows of a result that is a table, such as that of a database; null if it is none.
+// The columns and rows of a result that is a table, as that of a database, or has one list of objects; null if it is none.
 export function tableOf(result) {
-  const rows = Array.isArray(result) ? result : isObject(result) && Array.isArray(result.rows) ? result.rows : null;
+  const rows = rowsOf(result);
   if (rows === null || rows.length === 0) return null;
   if (rows.every(isObject)) {
     const columns = [...new Set(rows.slice(0, MOST_ROWS).flatMap((row) => Object.keys(row)))];
@@ -50,6 +50,14 @@ export function tableOf(result) {
   const columns = isObject(result) && Array.isArray(result.columns) ? result.columns : null;
   const isTable = columns !== null && columns.length > 0 && columns.length <= MOST_COLUMNS && rows.every(Array.isArray);
   return isTable ? { columns: columns.map((each) => (isObject(each) ? String(each.name) : String(each))), rows } : null;
+}
+
+function rowsOf(result) {
+  if (Array.isArray(result)) return result;
+  if (!isObject(result)) return null;
+  if (Array.isArray(result.rows)) return result.rows;
+  const lists = Object.values(result).filter((each) => Array.isArray(each) && each.length && each.every(isObject));
+  return lists.length === 1 ? lists[0] : null;
 }
 
 export function tableView({ columns, rows }) {
