@@ -64,6 +64,13 @@ def exa_url() -> Iterator[str]:
 
 
 @pytest.fixture
+def git_repo_path(tmp_path: Path) -> str:
+    from git_repositories import three_commits
+
+    return str(three_commits(tmp_path / "repo").folder)
+
+
+@pytest.fixture
 def model_folder(tmp_path: Path) -> str:
     return str(make_model(tmp_path / "model"))
 
