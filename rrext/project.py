@@ -24,10 +24,10 @@ NAME: Final = "rrext.toml"
 FORMAT: Final = 1
 """The version of the file's format that this module reads."""
 
-GUARDED: Final = ("pipeline", "nodes", "env", "connections", "serve")
+GUARDED: Final = ("pipeline", "nodes", "env", "connections", "python_packages", "serve")
 """The settings of a found file that count only after `rrext trust`: the others can do no harm."""
 
-SHARED: Final = ("root", "connections", "nodes", "env")
+SHARED: Final = ("root", "connections", "nodes", "env", "python_packages")
 """The settings that are options of commands, of editors and of pytest."""
 
 PRIVATE_FILES: Final = frozenset((("serve", "keys"), ("serve", "tls-key"), ("serve", "metrics-key-file")))
@@ -48,11 +48,11 @@ MAX_PROBLEMS: Final = 20
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
+class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """The settings of a project. Paths are absolute.
 
-    `pipeline`: the one that commands use where none is named. `root`, `connections`, `nodes` and `env` are the options of those
-    names. `serve`: options of `rrext serve` by their names, as the file has them.
+    `pipeline`: the one that commands use where none is named. `root`, `connections`, `nodes`, `env` and `python_packages` are
+    the options of those names. `serve`: options of `rrext serve` by their names, as the file has them.
     """
 
     version: int = FORMAT
@@ -61,10 +61,11 @@ class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
     connections: str | None = None
     nodes: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
+    python_packages: tuple[str, ...] = ()
     serve: dict[str, Any] = {}
 
     def over(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The options `root`, `connections`, `nodes` and `env` of these, with the project's for what is not given."""
+        """The `SHARED` options among these, with the project's for what is not given."""
         return {name: getattr(self, name) if given[name] in (None, [], ()) else given[name] for name in SHARED if name in given}
 
 
@@ -89,7 +90,7 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def guarded(self) -> tuple[str, ...]:
         """The names of its settings that need trust."""
-        return tuple(name for name in GUARDED if getattr(self.settings, name))
+        return tuple(name.replace("_", "-") for name in GUARDED if getattr(self.settings, name))
 
     @property
     def allowed(self) -> ProjectSettings:
@@ -214,14 +215,14 @@ def _converted(tables: Mapping[str, Any]) -> tuple[dict[str, Any], list[_Fault]]
     values: dict[str, Any] = {}
     faults: list[_Fault] = []
     for field in msgspec.structs.fields(ProjectSettings):
-        if field.name not in tables:
+        if field.encode_name not in tables:
             continue
         try:
-            values[field.name] = msgspec.convert(tables[field.name], field.type)
+            values[field.name] = msgspec.convert(tables[field.encode_name], field.type)
         except msgspec.ValidationError as error:
             message, _, _ = str(error).partition(" - at `$")
             faults.append(
-                _Fault((field.name,), message.replace("`", "").replace(" | null", "").replace("Expected", "expected"))
+                _Fault((field.encode_name,), message.replace("`", "").replace(" | null", "").replace("Expected", "expected"))
             )
     if not all(map(_VARIABLE.fullmatch, values.get("env", ()))):
         faults.append(_Fault(("env",), "expected names of variables alone: their values stay in the environment"))
@@ -251,7 +252,7 @@ def _is_within(path: str, folder: str) -> bool:
 
 
 def _unknown(tables: Mapping[str, Any]) -> Iterator[_Fault]:
-    known = ProjectSettings.__struct_fields__
+    known = ProjectSettings.__struct_encode_fields__
     for name in tables:
         if name not in known and not is_secret(name):
             near = near_matches(name, known)

@@ -39,7 +39,7 @@ OF_PORT: Final = ("keys", "trust_clients", "allow_origin", "behind_proxy", "tls_
 
 
 def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--nodes`, `--env`, `--connections`, `--root` and `--python-package`, and `--project`, which gives the first four."""
+    """Add `--nodes`, `--env`, `--connections`, `--root` and `--python-package`, and `--project`, which gives them all."""
     add_nodes_option(parser)
     parser.add_argument(
         "--env", action="append", default=[], metavar="NAME", help="let ${NAME} be read, beside ROCKETRIDE_* (repeatable)"

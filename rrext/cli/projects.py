@@ -132,7 +132,17 @@ def serve_values(project: Project) -> dict[str, Any]:
     parser = argparse.ArgumentParser(add_help=False)
     add_arguments(parser, "serve", ())
     known = parser._option_string_actions  # pyright: ignore[reportPrivateUsage] – argparse has no other list
-    others = ("--project", "--no-project", "--no-audit", "--parent", "--nodes", "--env", "--connections", "--root")
+    others = (
+        "--project",
+        "--no-project",
+        "--no-audit",
+        "--parent",
+        "--nodes",
+        "--env",
+        "--connections",
+        "--root",
+        "--python-package",
+    )
     actions = {option[2:]: action for option, action in known.items() if option not in others}
     values: dict[str, Any] = {}
     faults: list[tuple[tuple[str, ...], str]] = []

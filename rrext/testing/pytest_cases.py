@@ -93,7 +93,7 @@ class PipelineCase(pytest.Item):
 
 def _surroundings(config: pytest.Config, pipeline: Path) -> Surroundings:
     folder = str(config.rootpath)
-    given: dict[str, Any] = {name: config.getini(f"rrext_{name}") for name in ("nodes", "env")}
+    given: dict[str, Any] = {name: config.getini(f"rrext_{name}") for name in ("nodes", "env", "python_packages")}
     given |= {name: _below(folder, config.getini(f"rrext_{name}")) for name in ("root", "connections")}
     settings = _project(config, pipeline).over(given)
     nodes = settings["nodes"]
@@ -112,7 +112,7 @@ def _surroundings(config: pytest.Config, pipeline: Path) -> Surroundings:
         environment=Environment.of_process(settings["env"]),
         connections=known,
         root=settings["root"],
-        packages=tuple(config.getini("rrext_python_packages")),
+        packages=tuple(settings["python_packages"]),
     )
 
 

@@ -79,6 +79,16 @@ def sprung(folder: Path) -> bool:
 # what counts
 
 
+def test_packages_for_programs_count_after_trust(project: Path) -> None:
+    (project / NAME).write_text('python-packages = ["no_such_package"]\n')
+    ignored = call("tools", "files.pipe", cwd=project)
+    assert (ignored.code, "python-packages ignored" in ignored.err) == (0, True)
+    assert "python-packages: programs of tool_python import no_such_package" in call("trust", "--yes", cwd=project).err
+    refused = call("tools", "files.pipe", cwd=project)
+    assert (refused.code, "no_such_package" in refused.err) == (2, True)
+    assert call("tools", "files.pipe", "--no-project", cwd=project).code == 0
+
+
 def test_a_trusted_project_gives_the_pipeline_the_nodes_and_the_variables(trusted: Path) -> None:
     for folder in (trusted, trusted / "inner"):
         assert call("tool", "tell", "times=2", cwd=folder).value == ["seen", "seen"]

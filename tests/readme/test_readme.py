@@ -106,7 +106,7 @@ def test_the_lines_of_the_page_about_projects_run_one_after_another(tmp_path: Pa
     (tmp_path / "shop" / "rrext.toml").write_text(shown)
     done = run(["rrext", "trust", "shop", "--yes"], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("\n  ") == 7
+    assert done.stderr.count("\n  ") == 8
 
 
 def test_a_server_that_stays_answers_each_command_and_ends(here: Path) -> None:

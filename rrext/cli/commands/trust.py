@@ -91,6 +91,8 @@ def allowed(project: Project) -> Iterator[str]:
         yield one_line(f"env: pipelines read the variable {name}")
     if settings.connections is not None:
         yield one_line(f"connections: pipelines use the servers of {settings.connections}, and its commands run")
+    for name in settings.python_packages:
+        yield one_line(f"python-packages: programs of tool_python import {name}")
     if settings.pipeline is not None:
         yield one_line(f"pipeline: commands without a FILE.pipe run {settings.pipeline}")
     for name, value in settings.serve.items():
