@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -34,7 +34,8 @@ def pipeline_of(files: Sequence[str]) -> bytes:
     if databases and len(files) > 1:
         raise UsageError(f"{databases[0]} is a database, which is asked alone: others would have to be copied into it")
     if databases:
-        node, config = DATABASES[_ending(databases[0])], {"path": os.path.abspath(databases[0])}
+        node: str = DATABASES[_ending(databases[0])]
+        config: dict[str, Any] = {"path": os.path.abspath(databases[0])}
     else:
         tables: dict[str, str] = {}
         for file in files:
@@ -43,6 +44,7 @@ def pipeline_of(files: Sequence[str]) -> bytes:
                 raise UsageError(f"{tables[name]} and {file} would both be the table {name}: rename one")
             tables[name] = file
         node, config = "db_duckdb", {"files": {name: os.path.abspath(file) for name, file in tables.items()}}
+    config["statement_timeout"] = 0  # who waits for the end can stop it too: --timeout, Ctrl-C
     components = [
         {"id": "source", "provider": "tools", "config": {}},
         {"id": FILES, "provider": node, "config": config, "control": [{"classType": "tool", "from": "source"}]},

@@ -8,17 +8,32 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
-from rrext.cli.output import Results
 from rrext.cli.terminal import terminal_width
 from rrext.columns import columns, cut, one_line, printable
 
 _SPECIAL: Final = re.compile('[,"\\r\\n]').search
-_OBJECTS: Final = msgspec.json.Decoder(list[dict[str, Any]])
-_RAW: Final = msgspec.json.Decoder(list[msgspec.Raw])
+decoded_rows: Final = msgspec.json.Decoder(list[dict[str, Any]]).decode
+"""The rows of a JSON text, each an object."""
+raw_rows: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+"""The same, each undecoded."""
+
+
+class RowsOutput(Protocol):
+    """Where a form writes: stdout, or a file."""
+
+    is_terminal: bool
+
+    def write(self, data: bytes) -> None:
+        """Write bytes."""
+        ...
+
+    def write_line(self, line: bytes) -> None:
+        """Write a line."""
+        ...
 
 
 class Format:
@@ -27,7 +42,7 @@ class Format:
     streams: bool = False
     """Whether rows are written as they come, so that large results need no memory."""
 
-    def __init__(self, results: Results, *, follows: bool = False) -> None:
+    def __init__(self, results: RowsOutput, *, follows: bool = False) -> None:
         """`follows`: the output has rows of an earlier statement."""
         self._results = results
         self._gap = "\n" if follows else ""
@@ -60,12 +75,12 @@ class Csv(Format):
 
     streams = True
 
-    def __init__(self, results: Results, *, follows: bool = False) -> None:
+    def __init__(self, results: RowsOutput, *, follows: bool = False) -> None:
         super().__init__(results, follows=follows)
         self._has_head = False
 
     def rows(self, encoded: bytes, most: int | None) -> int:
-        rows = _OBJECTS.decode(encoded)
+        rows = decoded_rows(encoded)
         if rows:
             self._head(rows[0])
         self._lines(",".join(map(_field, row.values())) for row in rows[:most])
@@ -85,12 +100,12 @@ class Json(Format):
 
     streams = True
 
-    def __init__(self, results: Results, *, follows: bool = False) -> None:
+    def __init__(self, results: RowsOutput, *, follows: bool = False) -> None:
         super().__init__(results, follows=follows)
         self._before = b"[\n"
 
     def rows(self, encoded: bytes, most: int | None) -> int:
-        rows = _RAW.decode(encoded)
+        rows = raw_rows(encoded)
         if kept := rows[:most]:
             self._results.write(self._before + b",\n".join(map(bytes, kept)))
             self._before = b",\n"
@@ -109,12 +124,12 @@ class TableFormat(Format):
     is_expanded = False
     """Whether each row is a list of its cells, at any width."""
 
-    def __init__(self, results: Results, *, follows: bool = False) -> None:
+    def __init__(self, results: RowsOutput, *, follows: bool = False) -> None:
         super().__init__(results, follows=follows)
         self._rows: list[list[Any]] = []
 
     def rows(self, encoded: bytes, most: int | None) -> int:
-        rows = _OBJECTS.decode(encoded)
+        rows = decoded_rows(encoded)
         self._rows += [[*row.values()] for row in rows[:most]]
         return len(rows)
 
@@ -261,11 +276,12 @@ def _field(value: Any) -> str:
         return ""
     if type(value) is int:
         return str(value)
-    text = value if isinstance(value, str) else _nested(value)
+    text = value if isinstance(value, str) else nested_text(value)
     return text if text and not _SPECIAL(text) else f'"{text.replace(chr(34), chr(34) * 2)}"'
 
 
-def _nested(value: Any) -> str:
+def nested_text(value: Any) -> str:
+    """A cell that is no text, as text: bytes in base64, all else as JSON."""
     if isinstance(value, dict) and list(value) == ["base64"] and isinstance(value["base64"], str):
         return value["base64"]
     return msgspec.json.encode(value).decode()
@@ -274,5 +290,5 @@ def _nested(value: Any) -> str:
 def _markdown_cell(value: Any) -> str:
     if value is None:
         return ""
-    text = value if isinstance(value, str) else _nested(value)
+    text = value if isinstance(value, str) else nested_text(value)
     return " ".join(text.split("\n")).replace("\r", "").replace("\\", "\\\\").replace("|", "\\|")

@@ -61,12 +61,12 @@ class Keyboard:
         if self._work is not None:
             self._work.cancel()
 
-    async def read(self, session: PromptSession[str], name: str, more: str = "") -> str | None:
-        """The typed text, empty after Ctrl-C; None at the end. `more` stands before further lines."""
+    async def read(self, session: PromptSession[str], name: str, more: str = "", typed: str = "") -> str | None:
+        """The typed text, empty after Ctrl-C; None at the end. `more` stands before further lines; `typed` is there already."""
         before = termios.tcgetattr(0)
         self._is_stopped = False
         asked = asyncio.get_running_loop().run_in_executor(
-            None, lambda: session.prompt(name, prompt_continuation=more, handle_sigint=False)
+            None, lambda: session.prompt(name, prompt_continuation=more, handle_sigint=False, default=typed)
         )
         try:
             return (await asked).strip()

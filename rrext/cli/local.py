@@ -78,6 +78,11 @@ class LocalPipeline(Pipeline):
         """The plan of its objects. Raises `InvalidArguments` and `Unavailable` without a usable source."""
         return self.task.plan_from(self._source, "send")
 
+    async def owners_of(self, tools: frozenset[str]) -> dict[str, str]:
+        """Those whose class has the tools, so that no node is set up to learn it."""
+        found = self.task.components.items()
+        return {name: each.node_class.provider for name, each in found if each.node_class.tools.keys() >= tools}
+
     def setup_failures(self) -> list[RrextError]:
         found = (component.failure for component in self.task.components.values() if component.node_class.tools)
         return [failure for failure in found if failure is not None]

@@ -58,7 +58,7 @@ COMMANDS = {
 MODULES = {"schema": "nodes", "help": "completion", "ps": "running", "logs": "running", "stop": "running"}
 """The module of `rrext.cli.commands` with a command; others have a module of their own name."""
 
-AT_SERVERS = frozenset(("tools", "tool", "send", "chat"))
+AT_SERVERS = frozenset(("tools", "tool", "sql", "send", "chat"))
 """Commands that can use a server in place of a file; `--at` changes their options."""
 
 EXAMPLES = """examples:

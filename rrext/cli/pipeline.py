@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 from rrext.cli.exit_codes import EXIT_FAILED
 from rrext.cli.output import Results, unwritten
 from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
-from rrext.engine.interface.operations import Operation
+from rrext.engine.interface.operations import ListTools, Operation
 from rrext.errors import RrextError, error_from_wire
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS, Limits
 
@@ -168,6 +168,16 @@ class Pipeline:
     def listens(self, lane: str) -> bool:
         """Whether a node receives the objects of a lane, as far as known."""
         return True
+
+    async def owners_of(self, tools: frozenset[str]) -> dict[str, str]:
+        """The nodes that have all of these tools: id → provider, empty where only the server knows it."""
+        from msgspec.json import decode
+
+        body, _ = await self.ask(ListTools())
+        found: dict[str, set[str]] = {}
+        for tool in decode(body)["tools"]:
+            found.setdefault(tool["nodeId"], set()).add(tool["name"])
+        return {name: "" for name, names in found.items() if tools <= names}
 
     def setup_failures(self) -> list[RrextError]:
         """The setup failures of components with tools, as far as known. Of a server, its log has them."""

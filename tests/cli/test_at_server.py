@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from command_terminal import at_terminal
 from commands import EXAMPLES, NODES, Done, InProcess, call, component, environment, here, pipeline, spawned, until
 
 SOURCE = component("webhook_1", "webhook")
@@ -82,6 +83,61 @@ def test_a_call_prints_the_same_of_a_server_and_of_a_file(words: list[str], addr
         return done.code, done.out, done.err.replace(name, "PIPELINE")
 
     assert told(of_server, f"--at {address} --token kinds") == told(of_file, kinds)
+
+
+@pytest.fixture(scope="module")
+def base(folder: Path) -> str:
+    """A pipeline with an empty database in memory."""
+    source = component("tools_1", "tools", mode="Source")
+    return pipeline(folder, source, component("db_1", "db_sqlite", control="tools_1", allow_execute=True), name="base.pipe")
+
+
+@pytest.fixture(scope="module")
+def base_address(kind: str, folder: Path, base: str) -> Iterator[str]:
+    """A server of that pipeline."""
+    with serving(kind, folder, base) as (address, _):
+        yield address
+
+
+STATEMENTS: list[list[str]] = [
+    ["select 1 as a, 'x' as b"],
+    ["select 1 as a; select 2 as b", "--json"],
+    ["select $1 as a", "-p", "40", "--table"],
+    ["select nix"],
+    ["insert into t values (1)"],
+    ["begin; create table t (a int); insert into t values (1); select * from t; rollback", "--write"],
+    ["begin; create table t (a int)", "--write"],
+    ["--node", "db_2", "select 1"],
+    ["--limit", "2", "select 1 as n union all select 2 union all select 3", "--csv"],
+]
+
+
+@pytest.mark.parametrize("words", STATEMENTS, ids=" ".join)
+def test_a_statement_is_answered_the_same(words: list[str], base_address: str, base: str, run: InProcess) -> None:
+    of_file = run("sql", base, *words)
+    of_server = call("sql", "--at", base_address, *words)
+    without_provider = of_file.err.replace(" (db_sqlite)", "")  # of which only a server knows
+    assert (of_server.code, of_server.out, of_server.err) == (of_file.code, of_file.out, without_provider)
+
+
+def test_rows_of_a_server_go_to_a_file_and_files_are_asked_here(base_address: str, tmp_path: Path, run: InProcess) -> None:
+    path = tmp_path / "a.json"
+    assert run("sql", "--at", base_address, "-o", str(path), "select 1 as a").code == 0
+    assert json.loads(path.read_text()) == [{"a": 1}]
+    done = run("sql", "--at", base_address, "a.csv", "select 1")
+    assert (done.code, "a.csv is a file, which is asked here" in done.err) == (2, True)
+
+
+def test_a_prompt_asks_a_server(base_address: str, tmp_path: Path) -> None:
+    with at_terminal(["sql", "--at", base_address, "--write"], folder=tmp_path, NO_COLOR="1") as terminal:
+        terminal.until("db_1>")
+        for line, answer in (("create table v (a int);", "db_1>"), ("begin;", "db_1*>"), ("select 42 as a;", "42\n")):
+            terminal.type(f"{line}\r")
+            terminal.until(answer)
+        terminal.until("db_1*>")
+        terminal.type("\x04")
+        terminal.until("rolled back")
+        assert terminal.ended() == 0
 
 
 def test_progress_is_shown_and_a_late_tool_fails(address: str) -> None:

@@ -20,15 +20,23 @@ from commands import command, component, environment, pipeline
 ENDLESS = "with recursive c(n) as (select 1 union all select n + 1 from c) select count(*) from c;"
 
 
+EDITED = """
+import sys
+text = open(sys.argv[1]).read().replace("41", "42")
+open(sys.argv[1], "w").write(text)
+"""
+"""A program of an editor."""
+
+
 @contextmanager
-def at_prompt(folder: Path, *args: str) -> Iterator[Terminal]:
+def at_prompt(folder: Path, *args: str, **env: str) -> Iterator[Terminal]:
     """`rrext sql` of a database with one table, at a terminal of 100 columns."""
     with sqlite3.connect(folder / "a.db") as database:
         database.execute("create table if not exists visit (day text, people integer)")
     database.close()
     source = component("tools_1", "tools", mode="Source")
     path = pipeline(folder, source, component("db_1", "db_sqlite", control="tools_1", path="a.db", allow_execute=True))
-    with at_terminal(["sql", path, *args], folder=folder, NO_COLOR="1") as terminal:
+    with at_terminal(["sql", path, *args], folder=folder, NO_COLOR="1", **env) as terminal:
         yield terminal
 
 
@@ -109,6 +117,89 @@ def test_commands_describe_tables_and_change_what_is_shown(tmp_path: Path) -> No
         ask(terminal, "select * from nowhere;", "no such table: nowhere [sql_failed]")
         terminal.type("\\q\r")
         assert terminal.ended() == 0
+
+
+def test_a_file_of_statements_is_run_and_what_is_wrong_with_it_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("select 20 + 1 as half;\nselect 40 + 2 as whole;\n")
+    (tmp_path / "bytes.sql").write_bytes(b"\xff")
+    with at_prompt(tmp_path) as terminal:
+        terminal.until("db_1>")
+        ask(terminal, r"\i a.sql", "whole\n-----\n   42\n")
+        ask(terminal, r"\i none.sql", "none.sql: No such file or directory")
+        ask(terminal, r"\i bytes.sql", "bytes.sql is no UTF-8 text")
+        ask(terminal, r"\i", "give the name of a file")
+
+
+def test_rows_go_to_a_file_until_it_is_ended(tmp_path: Path) -> None:
+    with at_prompt(tmp_path) as terminal:
+        terminal.until("db_1>")
+        ask(terminal, r"\o a.csv", "")
+        ask(terminal, "select 1 as a;", "")
+        ask(terminal, "select nix;", "no such column")
+        assert not (tmp_path / "a.csv").exists(), "it is there when it is whole"
+        ask(terminal, r"\o", "")
+        ask(terminal, "select 42 as b;", "--\n42\n")
+        assert (tmp_path / "a.csv").read_text() == "a\n1\n"
+        ask(terminal, r"\o a.doc", "the ending says the form")
+        ask(terminal, r"\o b.json", "")
+        ask(terminal, "select 2 as c;", "")
+        terminal.type("\x04")
+        assert terminal.ended() == 0
+    assert (tmp_path / "b.json").read_text() == '[\n{"c":2}\n]\n'
+    assert {path.name for path in tmp_path.iterdir()} == {"a.csv", "a.db", "b.json", "p.pipe", "state"}
+
+
+def test_the_last_statement_runs_again_and_again_until_ctrl_c(tmp_path: Path) -> None:
+    with at_prompt(tmp_path) as terminal:
+        terminal.until("db_1>")
+        ask(terminal, r"\watch", "there is no statement yet")
+        ask(terminal, "select 42 as a;", "42\n")
+        ask(terminal, r"\watch often", "expected seconds above 0")
+        terminal.type("\\watch 0.05\r")
+        for _ in range(3):
+            terminal.until("every 0.05 s")
+            terminal.until("42\n")
+        terminal.type("\x03")
+        terminal.until("cancelled")
+        terminal.until("db_1>")
+        ask(terminal, "select nix;", "no such column")
+        ask(terminal, r"\watch 0.05", "no such column")
+
+
+def test_names_have_values_which_are_parameters_and_no_text(tmp_path: Path) -> None:
+    with at_prompt(tmp_path) as terminal:
+        terminal.until("db_1>")
+        ask(terminal, r"\set n 40", "")
+        ask(terminal, r"""\set who it's "x" """, "")
+        ask(terminal, r"\set", 'n = 40\nwho = "it\'s \\"x\\""\n')
+        ask(terminal, "select :n + 2 as a, :who as b, ':n' as c;", """42 | it's "x" | :n\n""")
+        ask(terminal, r"\set 1n 2", "is no name")
+        ask(terminal, r"\unset n", "")
+        ask(terminal, "select :n;", "[")
+
+
+def test_the_last_statement_is_edited_and_comes_back_to_the_prompt(tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text(f"#!{sys.executable}{EDITED}")
+    editor.chmod(0o755)
+    (tmp_path / "own.sql").write_text("select 41 as own;")
+    with at_prompt(tmp_path, VISUAL=str(editor)) as terminal:
+        terminal.until("db_1>")
+        ask(terminal, "select 41 as a;", "41\n")
+        terminal.type("\\e\r")
+        terminal.until("select 42 as a;")
+        terminal.type("\r")
+        terminal.until("a\n--\n42\n")
+        terminal.type("\\e own.sql\r")
+        terminal.until("select 42 as own;")
+        terminal.type("\r")
+        terminal.until("own\n---\n 42\n")
+    with at_prompt(tmp_path, VISUAL=str(tmp_path / "none")) as terminal:
+        terminal.until("db_1>")
+        ask(terminal, r"\e", "$VISUAL or $EDITOR names your editor")
+    with at_prompt(tmp_path, VISUAL="false") as terminal:
+        terminal.until("db_1>")
+        ask(terminal, r"\e", "nothing is taken from it")
 
 
 def test_what_was_typed_is_kept_for_its_owner_alone(tmp_path: Path) -> None:

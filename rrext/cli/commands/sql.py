@@ -8,7 +8,10 @@ import argparse
 import asyncio
 import os
 import re
+import shlex
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -21,36 +24,42 @@ from rrext.cli.commands.sql_database import (
     database_of,
     print_failure,
     statements,
+    with_values,
 )
 from rrext.cli.commands.tool import CALL_IS_WRONG, call_timeout
 from rrext.cli.data_files import is_data, names_data, pipeline_of
 from rrext.cli.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.formats import FORMATS, Format, Records, TableFormat
 from rrext.cli.keyboard import Keyboard, history, why_no_prompt
-from rrext.cli.local import LocalPipeline, run_locally
 from rrext.cli.options import (
     Command,
-    add_file,
-    add_partial_option,
     add_pipeline_options,
+    add_source,
     add_wait_option,
     let_words_follow_options,
+    seconds,
     whole_number,
 )
 from rrext.cli.output import Results, print_error
+from rrext.cli.pipeline import Pipeline, run_work
+from rrext.cli.result_files import ResultFile
+from rrext.columns import printable
 from rrext.errors import RrextError, near_matches
+from rrext.pipefile.environment import PREFIX
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
 
 
-DESCRIPTION = "Ask a database of a pipeline, in this process. Graphs are asked in Cypher."
+DESCRIPTION = "Ask a database of a pipeline, or files, in this process or with --at at a server. Graphs are asked in Cypher."
 EXAMPLE = """examples:
   rrext sql pipeline.pipe 'select day, sum(people) from visit group by day'
   rrext sql pipeline.pipe 'select * from visit where people > $1' -p 40 --csv > busy.csv
   rrext sql pipeline.pipe -f report.sql --json | jq '.[].day'
   rrext sql pipeline.pipe --write "insert into visit values ('2026-11-22', 31)"
   rrext sql pipeline.pipe
+  rrext sql orders.csv -o busy.xlsx 'select * from orders where price > 100'
+  rrext sql --at unix:/tmp/rrext.sock --token pipeline 'select count(*) from visit'
   rrext sql orders.csv customers.parquet 'select name, sum(price) from orders join customers using (customer) group by name'
 
 In place of a pipeline, files: CSV, TSV, JSON (also .gz, .zst) and Parquet are tables of their names, where SQL would need
@@ -67,6 +76,13 @@ Between the rows of two statements is an empty line. --json gives each statement
 --csv and --json write rows as they come, however many; tables have 1000 unless --limit says more. What the database warns
 of, and that there are more rows, is said on stderr.
 
+-o FILE writes them to a file, in the form of its ending: .csv, .json, .md, .txt (a table), .parquet, .xlsx (Excel, a sheet for
+each statement). All rows, however many, go there; the file takes the place of another one only when all statements are done. In
+Parquet and Excel nested values are JSON texts, dates and times are dates and times. A sheet has 1,048,575 rows.
+
+At the prompt \\i FILE runs a file, \\o FILE writes to one, \\watch 5 runs the last statement every five seconds until Ctrl-C,
+\\e opens it in $VISUAL or $EDITOR, and \\set day 2026-11-22 gives :day a value in later statements ($day in Cypher).
+
 A -p VALUE is what it is as JSON, else a text: 40, true, null, '"40"' for the text 40.
 
 Exit code 0: done. 1: a statement failed, or came too late. 2: nothing was asked, because the command, the pipeline or the
@@ -74,9 +90,9 @@ statement is wrong. 130: cancelled by Ctrl-C.
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    add_file(parser)
+def add_arguments(parser: argparse.ArgumentParser, *, at: bool) -> None:
+    """Add the arguments of the command; `at`: a server is used."""
+    add_source(parser, at=at)
     parser.add_argument(
         "words",
         metavar="SQL",
@@ -101,9 +117,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("md", "a Markdown table"),
     ):
         formats.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=text)
-    add_pipeline_options(parser)
-    add_wait_option(parser)
-    add_partial_option(parser)
+    parser.add_argument(
+        "-o", dest="output", metavar="FILE", help="write the rows to a file; its ending says the form, see below"
+    )
+    if not at:
+        add_pipeline_options(parser)
+        add_wait_option(parser)
     let_words_follow_options(parser, "words")
 
 
@@ -122,10 +141,10 @@ def run(args: argparse.Namespace) -> int:
     if text is None:
         return run_prompt(args)
 
-    async def work(pipeline: LocalPipeline, results: Results) -> int:
+    async def work(pipeline: Pipeline, results: Results) -> int:
         return await _run(args, text, params, pipeline, results)
 
-    return run_locally(args, work)
+    return run_work(args, work)
 
 
 SQL = Command(DESCRIPTION, EXAMPLE, add_arguments, run)
@@ -134,7 +153,9 @@ SQL = Command(DESCRIPTION, EXAMPLE, add_arguments, run)
 def _take_files(args: argparse.Namespace) -> None:
     """Find the files of data and the statements among the words. Raises `ValueError`, and `UsageError` for the files."""
     words: list[str] = args.words
-    if is_data(args.file):
+    if args.at is not None and words and names_data(words[0]):
+        raise ValueError(f"--at: {words[0]} is a file, which is asked here; leave out --at")
+    if args.at is None and is_data(args.file):
         files = [args.file]
         while words and names_data(words[0]):
             files.append(words.pop(0))
@@ -171,7 +192,7 @@ def _text(args: argparse.Namespace) -> str | None:
     source = args.sql_file
     if source is None:
         if os.isatty(0):
-            if args.values or args.params or args.explain:
+            if args.values or args.params or args.explain or args.output:
                 raise ValueError("there is no statement: give one, or -f FILE.sql")
             return None
         source = "-"
@@ -179,10 +200,39 @@ def _text(args: argparse.Namespace) -> str | None:
         return file.read()
 
 
-async def _run(args: argparse.Namespace, text: str, params: Any, pipeline: LocalPipeline, results: Results) -> int:
+async def _run(args: argparse.Namespace, text: str, params: Any, pipeline: Pipeline, results: Results) -> int:
+    """Run the statements, whose rows go to stdout or to the file of `-o`; returns the exit code."""
+    if args.output is None:
+        return await _run_all(args, text, params, pipeline, results, None)
+    try:
+        file = ResultFile(args.output, args.format)
+    except RrextError as error:
+        print_error(error)
+        return EXIT_USAGE
+    except OSError as error:
+        print(f"rrext: -o: {printable(args.output)}: {error.strerror}", file=sys.stderr)
+        return EXIT_USAGE
+    try:
+        code = await _run_all(args, text, params, pipeline, results, file)
+        if code == EXIT_DONE:
+            file.keep()
+        return code
+    except OSError as error:
+        print(f"rrext: {printable(args.output)}: {error.strerror}", file=sys.stderr)
+        return EXIT_FAILED
+    except RrextError as error:
+        print_error(error)
+        return EXIT_FAILED
+    finally:
+        file.drop()
+
+
+async def _run_all(
+    args: argparse.Namespace, text: str, params: Any, pipeline: Pipeline, results: Results, file: ResultFile | None
+) -> int:
     kind = FORMATS[args.format or ("table" if results.is_terminal else "csv")]
     try:
-        node_id = database_of(pipeline, args.node)
+        node_id = await database_of(pipeline, args.node)
         database = StatementRunner(pipeline, results, node_id, writes=args.write, timeout=args.timeout, limit=args.limit)
         found = list(statements(text, (await database.call("dialect"))["dialect"]))
     except RrextError as error:
@@ -193,7 +243,7 @@ async def _run(args: argparse.Namespace, text: str, params: Any, pipeline: Local
         return EXIT_USAGE
     follows = False
     for statement in found:
-        made = kind(results, follows=follows)
+        made = kind(results, follows=follows) if file is None else file.made()
         try:
             await database.run(statement, params, made, explain=args.explain)
         except RrextError as error:
@@ -327,6 +377,12 @@ COMMANDS: Final = {
     r"\d": "the tables; \\d TABLE shows one",
     r"\x": "rows as lists of cells, or as tables again",
     r"\timing": "how long statements take",
+    r"\i": "run the statements of a file",
+    r"\o": "write rows to a file (.csv, .json, .md, .txt, .parquet, .xlsx); \\o alone ends it",
+    r"\watch": "run the last statement again and again, every 2 seconds or as many as said, until Ctrl-C",
+    r"\e": "edit the last statement, or a file, in $VISUAL or $EDITOR",
+    r"\set": "the values of names; \\set NAME VALUE gives one, which is :NAME in statements ($NAME in Cypher)",
+    r"\unset": "take the value of a name away",
     r"\q": "end; so does Ctrl-D",
     r"\?": "this list",
 }
@@ -340,11 +396,21 @@ def run_prompt(args: argparse.Namespace) -> int:
         print(f"rrext: {reason}", file=sys.stderr)
         return EXIT_USAGE
     prompt = Prompt(args)
+    if args.at is not None:
+        from rrext.cli.remote import run_remotely
+
+        return run_remotely(args, prompt.run, absorbs=prompt.keyboard.absorbs)
+    from rrext.cli.local import run_locally
+
     return run_locally(args, prompt.run, absorbs=prompt.keyboard.absorbs)
 
 
+WATCH_SECONDS: Final = 2.0
+"""Seconds between two runs of `\\watch`, unless it says how many: as psql has it."""
+
+
 class Prompt:
-    """The state of the prompt: the schema names, and the output format."""
+    """The state of the prompt: the schema names, the output and its format, the last statement, the values of names."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
@@ -352,13 +418,17 @@ class Prompt:
         self._is_expanded = self._is_timed = False
         self._dialect = ""
         self._names = SchemaNames("", {"tables": {}})
+        self._last: Statement | None = None
+        self._values: dict[str, Any] = {}
+        self._file: ResultFile | None = None
+        self._typed = ""
         self.keyboard = Keyboard()
 
-    async def run(self, pipeline: LocalPipeline, results: Results) -> int:
+    async def run(self, pipeline: Pipeline, results: Results) -> int:
         """Read and run until the end."""
         args = self._args
         try:
-            node_id = database_of(pipeline, args.node)
+            node_id = await database_of(pipeline, args.node)
             database = StatementRunner(pipeline, results, node_id, writes=args.write, timeout=args.timeout, limit=args.limit)
             self._dialect = (await database.call("dialect"))["dialect"]
         except RrextError as error:
@@ -368,15 +438,15 @@ class Prompt:
         await self.keyboard.stoppable(self._read_schema(database, "get_schema"))
         print(rf"{node_id} ({self._dialect}). Statements end with ;  \? lists commands, Ctrl-D ends.", file=sys.stderr)
         session = self._session(results)
-        while (text := await self._read(session, database)) is not None:
-            if text.startswith("\\"):
-                if not await self._command(text, database, results):
+        try:
+            while (text := await self._read(session, database)) is not None:
+                if not text.startswith("\\"):
+                    await self._run_text(text, database, results)
+                elif not await self._command(text, database, results):
                     break
-                continue
-            for statement in statements(text, self._dialect):
-                if not await self._ran(database, statement, results):
-                    break
-        self.keyboard.end()
+        finally:
+            self.keyboard.end()
+            self._end_file()
         if database.is_in_transaction:
             await database.roll_back()
             print("the transaction was not committed: it is rolled back", file=sys.stderr)
@@ -386,7 +456,15 @@ class Prompt:
         """The typed text; None at the end."""
         name = f"{database.node_id}{'*' if database.is_in_transaction else ''}> "
         more = " " * (len(name) - 4) + "...> "
-        return await self.keyboard.read(session, name, more[-len(name) :])
+        typed, self._typed = self._typed, ""
+        return await self.keyboard.read(session, name, more[-len(name) :], typed)
+
+    async def _run_text(self, text: str, database: StatementRunner, results: Results) -> None:
+        """Run statements up to the first that fails."""
+        for statement in statements(text, self._dialect):
+            self._last = statement
+            if not await self._ran(database, statement, results):
+                return
 
     async def _ran(self, database: StatementRunner, statement: Statement, results: Results) -> bool:
         """Run a statement; False if it failed."""
@@ -396,16 +474,25 @@ class Prompt:
         except RrextError as error:
             print_failure(error, statement)
             return False
+        except OSError as error:
+            if self._file is None:
+                raise
+            print(f"rrext: {printable(self._file.path)}: {error.strerror}", file=sys.stderr)
+            return False
         finally:
             if self._is_timed:
                 print(f"{(time.monotonic() - begun) * 1000:,.1f} ms", file=sys.stderr)
 
     async def _done(self, database: StatementRunner, statement: Statement, results: Results) -> None:
-        await database.run(statement, None, self._made(results))
+        text, params = with_values(statement.text, self._dialect, self._values)
+        given = msgspec.structs.replace(statement, text=text)
+        await database.run(given, params, self._made(results))
         if statement.first_word in CHANGES_SCHEMA:
             await self._read_schema(database, "refresh_schema")
 
     def _made(self, results: Results) -> Format:
+        if self._file is not None:
+            return self._file.made()
         return Records(results) if self._is_expanded else self._format(results)
 
     async def _read_schema(self, database: StatementRunner, tool: str) -> None:
@@ -428,12 +515,84 @@ class Prompt:
                 print(f"timing is {'on' if self._is_timed else 'off'}", file=sys.stderr)
             case r"\d":
                 self._describe(rest.strip(), results)
+            case r"\i" | r"\o" | r"\watch" | r"\e" | r"\set" | r"\unset":
+                await self._file_or_value(word, rest.strip(), database, results)
             case r"\?":
                 results.write("".join(f"{name:8} {text}\n" for name, text in COMMANDS.items()).encode())
             case _:
                 near = near_matches(word, COMMANDS)
                 print(rf"there is no {word}: {near[0] + ' is near' if near else chr(92) + '? lists commands'}", file=sys.stderr)
         return True
+
+    async def _file_or_value(self, word: str, rest: str, database: StatementRunner, results: Results) -> None:
+        """Run a command with a file, a repetition or a value; what is wrong is said, and ends nothing."""
+        try:
+            match word:
+                case r"\i":
+                    await self._run_text(_content(rest), database, results)
+                case r"\o":
+                    self._end_file()
+                    self._file = ResultFile(rest) if rest else None
+                case r"\watch":
+                    await self._watch(rest, database, results)
+                case r"\e":
+                    self._typed = await edited(rest, "" if self._last is None else f"{self._last.text};")
+                case _:
+                    self._set(word, rest, results)
+        except OSError as error:
+            if error.filename is None:  # stdout is gone
+                raise
+            print(f"rrext: {printable(error.filename)}: {error.strerror}", file=sys.stderr)
+        except (RrextError, ValueError) as error:
+            print(f"rrext: {getattr(error, 'message', error)}", file=sys.stderr)
+
+    def _end_file(self) -> None:
+        """Put the file of `\\o` in its place."""
+        file, self._file = self._file, None
+        if file is not None:
+            try:
+                file.keep()
+            except OSError as error:
+                print(f"rrext: {printable(file.path)}: {error.strerror}", file=sys.stderr)
+            except RrextError as error:
+                print_error(error)
+            finally:
+                file.drop()
+
+    async def _watch(self, rest: str, database: StatementRunner, results: Results) -> None:
+        """Run the last statement again and again. Raises `ValueError` for what is no number of seconds."""
+        pause = WATCH_SECONDS
+        if rest:
+            try:
+                pause = seconds(rest)
+            except argparse.ArgumentTypeError as error:
+                raise ValueError(str(error)) from None
+        statement = self._last
+        if statement is None:
+            raise ValueError("there is no statement yet")
+
+        async def again() -> None:
+            while True:
+                print(f"-- {time.strftime('%H:%M:%S')}, every {pause:g} s; Ctrl-C ends", file=sys.stderr)
+                await self._done(database, statement, results)
+                await asyncio.sleep(pause)
+
+        try:
+            await self.keyboard.stoppable(again())
+        except RrextError as error:
+            print_failure(error, statement)
+
+    def _set(self, word: str, rest: str, results: Results) -> None:
+        """Give a name a value, take it away, or list them. Raises `ValueError` for what is no name."""
+        name, _, text = rest.partition(" ")
+        if not name:
+            results.write("".join(f"{key} = {_shown(value)}\n" for key, value in self._values.items()).encode())
+        elif not _PLAIN.fullmatch(name):
+            raise ValueError(f"{printable(name)} is no name: letters, digits and _, and no digit at first")
+        elif word == r"\unset":
+            self._values.pop(name, None)
+        else:
+            self._values[name] = _value(text.strip())
 
     def _describe(self, table: str, results: Results) -> None:
         """Print the tables, or the columns of one."""
@@ -467,6 +626,42 @@ class Prompt:
             key_bindings=_keys(lambda text: is_complete(text, self._dialect)),
             output=create_output(stdout=results.text()),
         )
+
+
+def _shown(value: Any) -> str:
+    return printable(msgspec.json.encode(value).decode())
+
+
+def _at_home(path: str) -> str:
+    return os.path.expanduser(path)
+
+
+def _content(path: str) -> str:
+    """The text of a file. Raises `OSError`, and `ValueError` for what is no text."""
+    if not path:
+        raise ValueError("give the name of a file")
+    with open(_at_home(path), encoding="utf-8") as file:
+        try:
+            return file.read()
+        except UnicodeDecodeError:
+            raise ValueError(f"{printable(path)} is no UTF-8 text") from None
+
+
+async def edited(path: str, text: str) -> str:
+    """What the user's editor leaves: of the file `path`, or else of the `text`. Raises `OSError` and `ValueError`."""
+    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    own_variables = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".sql") as own:
+        own.write(f"{text}\n" if text else "")
+        own.flush()
+        name = _at_home(path) if path else own.name
+        try:
+            done = await asyncio.to_thread(subprocess.run, [*editor, name], stdout=2, env=own_variables, check=False)
+        except OSError as error:
+            raise ValueError(f"{editor[0]}: {error.strerror}; $VISUAL or $EDITOR names your editor") from None
+        if done.returncode != 0:
+            raise ValueError(f"{editor[0]} ended with {done.returncode}: nothing is taken from it")
+        return _content(name).strip()
 
 
 def is_complete(text: str, dialect: str) -> bool:

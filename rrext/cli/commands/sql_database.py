@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
@@ -17,13 +17,16 @@ import msgspec
 from rrext.cli.commands.tool import ToolFeed
 from rrext.cli.data_files import FILES
 from rrext.cli.formats import Format
-from rrext.cli.local import LocalPipeline
 from rrext.cli.output import Results, print_error
+from rrext.cli.pipeline import Pipeline
 from rrext.columns import columns, printable
 from rrext.engine.interface.operations import ListTools, Tool
 from rrext.errors import InvalidArguments, NodeNotFound, RrextError, near_matches
 from rrext.nodes import BUILTIN
 from rrext.nodes.sql.dialect import BACKTICKED_NAME, ESCAPED_LITERAL, SqlDialect
+
+Params = list[Any] | dict[str, Any] | None
+"""The values of a statement: of `$1`, `$2`, …, for Cypher by their names."""
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -123,6 +126,36 @@ def _statement(text: str, begin: int, end: int, line: int, *, is_ended: bool) ->
         yield Statement(inner.rstrip(), line + text.count("\n", begin, end - len(inner)), is_ended)
 
 
+def with_values(text: str, dialect: str, values: Mapping[str, Any]) -> tuple[str, Params]:
+    """A statement with the values of the names in it, `:NAME`, as parameters; of a graph `$NAME`, which Cypher knows by itself.
+
+    Names without a value stay, and so does a colon that means something else: a cast, a slice, a member.
+    """
+    sql = sql_dialect(dialect)
+    if sql is None:
+        used = {match["name"] for match in _named_in(_CYPHER, r"\$").finditer(text)}
+        return text, {name: value for name, value in values.items() if name in used} or None
+    given: list[Any] = []
+    places: dict[str, int] = {}
+
+    def put(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name is None or name not in values:
+            return match[0]
+        if name not in places:
+            given.append(values[name])
+            places[name] = len(given)
+        return f"${places[name]}"
+
+    made = _named_in(sql.literals, r"(?<![:\w\]\)'\"]):").sub(put, text)
+    return made, given or None
+
+
+@lru_cache(maxsize=8)
+def _named_in(literals: str, mark: str) -> re.Pattern[str]:
+    return re.compile(rf"/\*.*?(?:\*/|\Z)|{literals}|{mark}(?P<name>[A-Za-z_]\w*)", re.DOTALL)
+
+
 def sql_dialect(name: str) -> SqlDialect | None:
     """The dialect of the node `db_NAME`; None for another language. Imports the module of the node, and no driver."""
     module, _, node = BUILTIN.get(f"db_{name}", "").partition(":")
@@ -138,9 +171,7 @@ MAX_ROWS: Final = 25_000
 CHUNK_ROWS: Final = 5000
 """Rows of other forms that are written at once; the node sends fewer large ones."""
 
-Params = list[Any] | dict[str, Any] | None
-
-NEEDED: Final = {"query", "query_stream", "dialect", "get_schema"}
+NEEDED: Final = frozenset(("query", "query_stream", "dialect", "get_schema"))
 """The tools of a database node."""
 
 ENDS: Final = {"commit": "commit", "end": "commit", "rollback": "rollback", "abort": "rollback"}
@@ -181,11 +212,10 @@ class _Enough(Exception):
     """The answer has more rows than the limit."""
 
 
-def database_of(pipeline: LocalPipeline, node_id: str | None) -> str:
+async def database_of(pipeline: Pipeline, node_id: str | None) -> str:
     """The id of the database node. Raises `RrextError` with the candidates."""
-    components = pipeline.task.components.items()
-    known = {name: found for name, found in components if found.node_class.tools.keys() >= NEEDED}
-    listed = ", ".join(f"{name} ({found.node_class.provider})" for name, found in known.items())
+    known = await pipeline.owners_of(NEEDED)
+    listed = ", ".join(f"{name} ({provider})" if provider else name for name, provider in known.items())
     if node_id is None and len(known) == 1:
         return next(iter(known))
     if node_id in known:
@@ -203,7 +233,7 @@ class StatementRunner:
     """Runs statements at one node, with its open transaction. `writes`: statements may change data."""
 
     def __init__(
-        self, pipeline: LocalPipeline, results: Results, node_id: str, *, writes: bool, timeout: float | None, limit: int | None
+        self, pipeline: Pipeline, results: Results, node_id: str, *, writes: bool, timeout: float | None, limit: int | None
     ) -> None:
         self._pipeline = pipeline
         self._results = results
