@@ -29,6 +29,8 @@ BUILTIN: dict[str, str] = {
     "memory_persistent": "rrext.nodes.basic.persistent_memory:PersistentMemoryNode",
     "memory_internal": "rrext.nodes.basic.memory:MemoryNode",
     "tool_filesystem": "rrext.nodes.files.filesystem:FilesystemNode",
+    "audio_tts": "rrext.nodes.audio.speech:SpeechNode",
+    "audio_player": "rrext.nodes.audio.player:PlayerNode",
     "tool_git": "rrext.nodes.git.node:GitNode",
     "tool_http_request": "rrext.nodes.basic.http_request:HttpRequestNode",
     "search_exa": "rrext.nodes.basic.exa_search:ExaSearchNode",

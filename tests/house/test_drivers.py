@@ -16,7 +16,20 @@ ROOT = Path(__file__).resolve().parents[2]
 HEAVY = (
     *("sqlalchemy", "sqlglot", "psycopg", "pymysql", "duckdb"),
     *("qdrant_edge", "qdrant_client", "pgvector", "numpy", "tokenizers", "safetensors", "onnxruntime"),
-    *("neo4j", "ladybug", "kreuzberg", "chardet", "chardetng_py", "httpx2", "sandlock", "mcp", "re2", "pygit2"),
+    *(
+        "neo4j",
+        "ladybug",
+        "kreuzberg",
+        "chardet",
+        "chardetng_py",
+        "httpx2",
+        "sandlock",
+        "mcp",
+        "re2",
+        "pygit2",
+        "miniaudio",
+        "espeakng_loader",
+    ),
     *("pydantic_ai", "openai", "anthropic", "google", "genai_prices", "opentelemetry"),
 )
 

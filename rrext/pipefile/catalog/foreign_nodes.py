@@ -48,9 +48,8 @@ image | image documents > text documents | | image_vision_gemini image_vision_mi
 image | image documents > text documents | | llm_vision_gemini llm_vision_mistral llm_vision_ollama llm_vision_openai
 image | image documents > text table | | ocr
 image | image documents > image documents | | thumbnail
-audio | audio video > | | audio_player
 audio | audio video > text | | audio_transcribe
-audio | text questions answers documents > audio | | audio_tts tts_elevenlabs tts_openai
+audio | text questions answers documents > audio | audio_tts | tts_elevenlabs tts_openai
 video | video > image table documents | | frame_grabber
 video | video > text | | twelvelabs
 video | image > video | | video_composer

@@ -1,0 +1,1 @@
+"""Sounds: texts that are spoken, and sounds that are played."""

@@ -1,0 +1,128 @@
+"""The process that plays sounds: `python -m rrext.nodes.audio.player_worker`.
+
+It bounds its memory, decodes a sound and gives it to the device of this machine, one after the other. It is killed for a call
+that is cancelled, which ends the sound.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import threading
+from collections.abc import Generator, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from rrext.errors import ToolError, Unavailable
+from rrext.nodes.audio.records import AudioSettings, Play, PlayerMessage
+from rrext.nodes.child.worker import answer_of, begin, receive
+
+RATE: Final = 44_100
+"""Samples in a second; RocketRide's, and what devices have."""
+CHANNELS: Final = 2
+"""Left and right."""
+BUFFER: Final = 100
+"""Milliseconds that the device holds; this long after its last sample a sound is over."""
+STALLED: Final = 10.0
+"""Seconds in which a device that works takes something of a sound."""
+
+
+def main() -> None:
+    """Serve requests until the server is gone."""
+    requests, answers, settings = begin(AudioSettings)
+    for what, most in ((resource.RLIMIT_AS, settings.memory), (resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0)):
+        with contextlib.suppress(OSError, ValueError):  # a lower limit holds already, or the system has none
+            resource.setrlimit(what, (most, most))
+    decoder = msgspec.msgpack.Decoder(PlayerMessage)
+    while (received := receive(requests)) is not None:
+        message = decoder.decode(received[1])
+        if isinstance(message, Play):
+            answers.send(received[0], answer_of(lambda message=message: _play(message), "The player"))
+    os._exit(0)
+
+
+def _play(message: Play) -> float:
+    """Play a sound to its end; return its seconds. Raises `ToolError` for what is no sound, `Unavailable` without a device."""
+    import miniaudio
+
+    try:
+        stream = miniaudio.stream_memory(message.data, nchannels=CHANNELS, sample_rate=RATE)
+    except miniaudio.MiniaudioError as error:
+        raise ToolError(f"It is no sound of a known form ({error.args[0]})", code="sound_unsupported", hint=FORMS) from None
+    backends = [miniaudio.Backend.NULL] if message.is_silent else None
+    try:
+        with _quiet():
+            device = miniaudio.PlaybackDevice(
+                nchannels=CHANNELS, sample_rate=RATE, buffersize_msec=BUFFER, backends=backends, app_name="rrext"
+            )
+    except miniaudio.MiniaudioError as error:
+        raise _no_device(str(error.args[0])) from None
+    if device.backend == "Null" and not message.is_silent:  # what the library takes if it finds no other
+        device.close()
+        raise _no_device("only a silent one was found")
+    over = threading.Event()
+    played = SampleCounter(stream, over)
+    source = played.samples()
+    next(source)
+    try:
+        device.start(source)
+        heard = -1
+        while not over.wait(STALLED):
+            if played.count == heard:
+                raise Unavailable("The device that plays sounds takes no more of this one")
+            heard = played.count
+        threading.Event().wait(BUFFER / 1000)
+    finally:
+        device.close()
+    return played.count / RATE
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the lines that sound libraries print for each device that is not there."""
+    kept = os.dup(2)
+    with open(os.devnull, "w") as nothing:
+        os.dup2(nothing.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+FORMS: Final = "Sounds are WAV, MP3, FLAC or Ogg Vorbis."
+
+
+def _no_device(why: str) -> Unavailable:
+    return Unavailable(
+        f"This machine has no device that plays sounds ({why})", hint='Set "silent": true to go through sounds without one.'
+    )
+
+
+class SampleCounter:
+    """The samples of a sound, counted as the device takes them."""
+
+    def __init__(self, stream: Generator[Any, int, None], over: threading.Event) -> None:
+        self._stream = stream
+        self._over = over
+        self.count = 0
+
+    def samples(self) -> Generator[Any, int, None]:
+        """The generator that a device asks, with the number of samples that it wants."""
+        wanted = yield b""
+        next(self._stream)
+        try:
+            while True:
+                piece = self._stream.send(wanted)
+                self.count += len(piece) // CHANNELS
+                wanted = yield piece
+        except StopIteration:
+            pass
+        finally:
+            self._over.set()
+
+
+if __name__ == "__main__":
+    main()

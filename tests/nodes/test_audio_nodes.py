@@ -1,0 +1,172 @@
+"""`audio_tts` and `audio_player`: what is spoken, what is played, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import wave
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rrext.engine.local_engine import LocalEngine
+from rrext.errors import InvalidPipeline, RrextError, ToolError, Unavailable
+from rrext.nodes.audio.player import PlayerNode
+from rrext.nodes.audio.speech import SpeechNode, wav_of
+from rrext.nodes.base.lanes import Media, new_question
+from rrext.testing import open_node, pair, run_node, run_pipeline
+
+from running import component, pipeline  # isort: skip
+
+speech = pytest.mark.skipif(SpeechNode.unavailable() is not None, reason="the extra `speech` is not installed")
+sounds = pytest.mark.skipif(PlayerNode.unavailable() is not None, reason="the extra `audio` is not installed")
+
+
+def spoken(*pieces: Any, lane: str = "text", **settings: Any) -> list[bytes]:
+    """The sounds that come of payloads."""
+    found: list[bytes] = []
+    for media in run_node(SpeechNode, lane, *pieces, config=settings).get("audio", []):
+        assert isinstance(media, Media)
+        assert media.mime_type == "audio/wav"
+        if media.action == "write":
+            found.append(media.data)
+    return found
+
+
+def seconds(sound: bytes) -> float:
+    with wave.open(io.BytesIO(sound)) as file:
+        assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, 22_050)
+        return file.getnframes() / file.getframerate()
+
+
+@speech
+def test_the_text_of_an_object_is_one_sound() -> None:
+    (sound,) = spoken("The library is o", "pen from nine ", "to five.")
+    (half,) = spoken("The library")
+    assert 0.3 < seconds(half) < seconds(sound) < 10
+
+
+@speech
+def test_documents_questions_and_answers_are_spoken_each_by_itself_and_blank_ones_not_at_all() -> None:
+    assert len(spoken([{"page_content": "One."}, {"page_content": "Two."}, {"page_content": " "}], lane="documents")) == 2
+    assert len(spoken(new_question("Why?"), lane="questions")) == 1
+    for answer in ("Because.", {"reason": "it is so"}):
+        assert len(spoken({"answer": answer, "expectJson": False}, lane="answers")) == 1
+    assert spoken(" \n ") == []
+
+
+@speech
+def test_the_voice_of_a_profile_has_its_language_and_gender() -> None:
+    sounds_of = {
+        name: spoken("Three hundred and sixty five days.", profile="kokoro", kokoro={"kokoro_voice": name})[0]
+        for name in ("af_heart", "am_fenrir", "ef_dora", "ff_siwis")
+    }
+    assert len(set(sounds_of.values())) == len(sounds_of)
+    assert spoken("Zwei.", language="de") != spoken("Zwei.")
+    assert seconds(spoken("A slow sentence of six words.", rate=80)[0]) > seconds(
+        spoken("A slow sentence of six words.", rate=300)[0]
+    )
+
+
+@speech
+def test_a_long_text_is_spoken_part_by_part_and_whole() -> None:
+    one = seconds(spoken("This is a sentence of some words. " * 10)[0])
+    many = seconds(spoken("This is a sentence of some words. " * 200)[0])
+    assert 18 < many / one < 22
+
+
+@speech
+@pytest.mark.parametrize("text", ["<break time='60s'/> word", "[[60 hello]] word", "wo\0rd", "💥 word"])
+def test_marks_in_a_text_order_nothing(text: str) -> None:
+    assert 0.1 < seconds(spoken({"answer": text, "expectJson": False}, lane="answers")[0]) < 30
+
+
+@speech
+def test_what_cannot_be_spoken_is_told() -> None:
+    with pytest.raises(InvalidPipeline):
+        spoken("a", kokoro_voice="nobody")
+    with pytest.raises(ToolError, match='no voice for the language "xx"'):
+        spoken("a", language="xx")
+    with pytest.raises(ToolError) as caught:
+        spoken("a" * 11, maxCharacters=10)
+    assert caught.value.code == "text_too_large"
+    with pytest.raises(ToolError) as caught:
+        spoken("word " * 3000, timeout=0.001)
+    assert caught.value.code == "speech_timeout"
+
+
+@speech
+async def test_after_a_text_that_took_too_long_the_next_one_is_spoken() -> None:
+    emitted: dict[str, list[Any]] = {}
+    async with open_node(SpeechNode, {"processes": 1, "timeout": 20.0}, emitted=emitted) as client:
+        with pytest.raises(RrextError):
+            async with client.pipe(mimetype="lane/answers") as pipe:
+                await pipe.write(json.dumps({"answer": "word " * 3900, "expectJson": False}), timeout=0.01)
+        async with client.pipe(mimetype="lane/answers") as pipe:
+            await pipe.write(json.dumps({"answer": "word", "expectJson": False}))
+    assert [media.action for media in emitted["audio"]][-3:] == ["begin", "write", "end"]
+
+
+def played(*pieces: bytes, lane: str = "audio", **settings: Any) -> dict[str, list[Any]]:
+    return run_node(PlayerNode, lane, *pieces, config={"silent": True, **settings})
+
+
+TONE = wav_of([b"\0\1\0\2" * 500], 22_050)
+
+
+@sounds
+def test_a_sound_is_played_to_its_end() -> None:
+    assert played(TONE[:50], TONE[50:]) == {}
+
+
+@sounds
+def test_what_is_no_sound_is_refused() -> None:
+    for data in (b"no sound at all", TONE[:20], b"RIFF" + b"\xff" * 100):
+        with pytest.raises(ToolError) as caught:
+            played(data)
+        assert caught.value.code == "sound_unsupported"
+    with pytest.raises(ToolError) as caught:
+        played(TONE, maxBytes=100)
+    assert caught.value.code == "sound_too_large"
+    with pytest.raises(ToolError, match="plays no films"):
+        played(b"film", lane="video")
+
+
+@sounds
+def test_without_a_device_the_node_says_so() -> None:
+    if Path("/dev/snd").exists() or {"PULSE_SERVER", "XDG_RUNTIME_DIR"} & os.environ.keys():
+        pytest.skip("this machine may have one")
+    with pytest.raises(RrextError, match="no device that plays sounds"):
+        played(TONE, silent=False)
+
+
+@sounds
+async def test_a_pipeline_of_the_network_plays_nothing() -> None:
+    text = pipeline(component("in_1", "webhook"), component("player_1", "audio_player", "audio:in_1", silent=True))
+    engine = LocalEngine()
+    try:
+        engine.load(text, token="t", owner="ada", remote=True)
+        async with pair(engine, trusted=True) as client:
+            with pytest.raises(Unavailable, match="came over a network"):
+                await client.send(TONE, mimetype="audio/wav")
+    finally:
+        await engine.aclose()
+
+
+@speech
+@sounds
+def test_a_text_file_is_read_spoken_and_played(tmp_path: Path) -> None:
+    pytest.importorskip("kreuzberg", reason="the extra `docs` is not installed")
+    text = pipeline(
+        component("dropper_1", "dropper", hideForm=True, mode="Source", parameters={}, type="dropper"),
+        component("parse_1", "parse", "tags:dropper_1"),
+        component("audio_tts_1", "audio_tts", "text:parse_1", profile="kokoro", kokoro={"kokoro_voice": "am_fenrir"}),
+        component("audio_player_1", "audio_player", "audio:audio_tts_1", silent=True),
+        component("audio_1", "response_audio", "audio:audio_tts_1"),
+    )
+    body = run_pipeline(text, b"Hi.", mimetype="text/plain", objinfo={"name": "a.txt"})
+    (piece,) = body["audio"]
+    assert (piece["mimeType"], piece["aviAction"]) == ("audio/wav", "write")
+    assert piece["size"] > 4000
