@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 from rrext.limits import MIN_LITERAL_SECRET
@@ -121,8 +122,17 @@ _SCHEME: Final = r"(?i)(?:api-?key|basic|bearer|bot|digest|jwt|key|negotiate|oau
 _NO_SECRET: Final = r"(?i)your|example|placeholder|dummy|changeme|change-me|redacted|not-needed|\.\.\.|\*\*|<|>"
 
 
+MOST_KEPT: Final = 64
+"""Characters of a name whose answer is kept: those of members come again and again, and longer ones are data."""
+
+
 def is_secret(name: str) -> bool:
     """Whether a value of this name is a secret: that of `api_key` is, that of `max_tokens` is not."""
+    return _is_secret(name) if len(name) <= MOST_KEPT else _is_secret.__wrapped__(name)
+
+
+@lru_cache(maxsize=1024)
+def _is_secret(name: str) -> bool:
     words = [word.lower() for word in re.findall(_WORD, name)]
     if name == SECURE:
         return True
@@ -213,7 +223,7 @@ def _masked(value: Any, secret: bool, everything: bool) -> Any:
     if isinstance(value, list | tuple):
         return [_masked(item, secret, everything) for item in value]
     if isinstance(value, str):
-        if not value or re.fullmatch(_VARIABLES, value):
+        if not value or ("$" in value and re.fullmatch(_VARIABLES, value)):
             return value
-        return HIDDEN if secret else re.sub(IN_URL, rf"\1:{HIDDEN}", value)
+        return HIDDEN if secret else re.sub(IN_URL, rf"\1:{HIDDEN}", value) if "://" in value else value
     return HIDDEN if everything and value is not None else value

@@ -36,10 +36,14 @@ from rrext.limits import (
     MIN_SECRET_PART,
     QUICK_SEARCH,
 )
-from rrext.secrets.names import secrets_within
+from rrext.secrets.names import MOST_KEPT, secrets_within
 
 MAX_BEGUN: Final = 65_536
 """Characters at the end of a line that goes on in which a value may begin: longer values are found line by line."""
+
+
+MOST_CLEAN: Final = 1024
+"""Short texts that are known to have no secret; a server has not many more names."""
 
 
 class _Secret:
@@ -95,7 +99,13 @@ class Redactor:
         """Replace each known value in a text by the name of its variable."""
         if not text or not self.knows_any:
             return text
-        return _replaced(text, self._known().spans(fold(text), cut=True))
+        known = self._known()
+        if text in known.clean:
+            return text
+        found = known.spans(fold(text), cut=True)
+        if not found and len(text) <= MOST_KEPT and len(known.clean) < MOST_CLEAN:
+            known.clean.add(text)
+        return _replaced(text, found)
 
     def begun(self, text: str) -> int:
         """Where in the last line of a text that goes on a value may begin: what is before can be told."""
@@ -573,6 +583,8 @@ class Spellings:
         self._longest = max(map(len, self._names), default=0)
         self.shortest = min(map(len, self._names), default=0)
         """Characters of the shortest form: no text with fewer has a whole one, as escapes only lengthen it."""
+        self.clean: set[str] = set()
+        """Short texts in which none of them stands, as names of members, which come again and again."""
         self._around = 8 * self._longest  # as much as other characters of a form may take, each in some layers
 
     def spans(self, text: str, *, cut: bool) -> list[Span]:
