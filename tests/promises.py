@@ -157,6 +157,9 @@ PROMISES: dict[str, str] = {
         "With `--otel` calls, agents, turns and requests to models are spans in the trace of the caller; content if asked for"
     ),
     "trace:never-blocks": "A trace that is not written in time holds up no call, and says how many events it lost",
+    "record:replay": "A recorded session, replayed to the same nodes, has no difference: pipes, progress, questions, cancels",
+    "record:no-secret": "No value of a variable and no value under the name of a secret is in a recording",
+    "record:never-blocks": "A recording that is not written in time holds up no call, and says how many lines it lost",
     "events:caller:own-call": (
         "A caller who asks for the events of its call, write or close gets those of it and of the calls within it, in order "
         "and before the answer; one that reads slowly delays nobody, and is told how many events it missed"

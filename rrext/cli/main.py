@@ -41,6 +41,7 @@ COMMANDS = {
     "test": "run the cases that stand beside pipelines",
     "show": "draw a pipeline, in the terminal, as SVG or as Mermaid",
     "trace": "draw the calls that --trace wrote to a file",
+    "replay": "play a recording to a server, and show what differs",
     "trust": "let the settings of a project count that can run code",
     "nodes": "list the nodes that pipelines may use",
     "schema": "print the JSON Schema of pipeline files",

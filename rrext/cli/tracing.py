@@ -1,17 +1,19 @@
-"""`--trace`, `--otel` and `--trace-content`: where a command or a server tells what happens in its engine."""
+"""`--trace`, `--record`, `--otel` and `--trace-content`: where a command or a server tells what happens in its engine."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import UsageError
+from rrext.limits import DEFAULTS
 
 if TYPE_CHECKING:
-    from rrext.engine.interface.engine import Engine
     from rrext.server.otel import SpanExport
-    from rrext.transports.lossy import LossyWriter
+    from rrext.server.recording import Recorder
+    from rrext.server.trace_file import RecordingHead, TraceFile
 
 TRACE_FLUSH: Final = 1.0
 """Seconds at the end of a process for what of its traces waits to be written or sent: a program waits for the end, too."""
@@ -30,15 +32,34 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-class Traces:
-    """What the options of a command begin, for the time of its engine. Raises `UsageError`."""
+def add_record_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option of a server."""
+    parser.add_argument(
+        "--record", metavar="FILE", help="as --trace, with the requests and answers of all clients, for `rrext replay`"
+    )
 
-    def __init__(self, args: argparse.Namespace, engine: Engine) -> None:
-        self.writers: list[LossyWriter] = []
+
+class Traces:
+    """What the options of a command begin, for the time of its engine. Raises `UsageError`.
+
+    `recorder` writes the messages of clients, if that was asked for.
+    """
+
+    def __init__(self, args: argparse.Namespace, engine: Any) -> None:
+        self.files: list[TraceFile] = []
+        self.recorder: Recorder | None = None
         self._export: SpanExport | None = None
-        path, content = getattr(args, "trace", None), getattr(args, "trace_content", False)
+        path, content, record = (
+            getattr(args, "trace", None),
+            getattr(args, "trace_content", False),
+            getattr(args, "record", None),
+        )
+        if path is not None and record is not None and os.path.realpath(path) == os.path.realpath(record):
+            raise UsageError("--record FILE has what --trace writes, too: give each a file of its own, or --record alone")
         if path is not None:
-            self._begin_file(path, engine, content=content)
+            self._begin_file("--trace", path, engine, content=content)
+        if record is not None:
+            self.recorder = self._begin_recording(args, record, engine, content=content)
         if getattr(args, "otel", False):
             from rrext.nodes.base.setup import missing_packages
             from rrext.server.otel import begin_otel
@@ -47,25 +68,55 @@ class Traces:
             if missing is not None:
                 raise UsageError(f"--otel: {missing}")
             self._export = begin_otel(engine, content=content)
-        if content and path is None and self._export is None:
-            raise UsageError("--trace-content says what --trace FILE and --otel tell: give one of them")
+        if content and path is None and record is None and self._export is None:
+            raise UsageError("--trace-content says what --trace FILE, --record FILE and --otel tell: give one of them")
 
-    def _begin_file(self, path: str, engine: Engine, *, content: bool) -> None:
+    def _begin_recording(self, args: argparse.Namespace, path: str, engine: Any, *, content: bool) -> Recorder:
+        from rrext.secrets.redaction import Redactor
+        from rrext.server.recording import Recorder
+        from rrext.server.trace_file import RecordingHead
+
+        face = "ws" if args.ws is not None else "unix" if args.listen is not None else None
+        head = RecordingHead(
+            faces=[*(["stdio"] if face is None or args.stdio else []), *([face] if face is not None else [])],
+            pipelines=list(args.files),
+            isolation=args.isolation,
+            trusts_clients=args.trust_clients,
+            keeps_files=args.store is not None,
+            partial=args.partial,
+            tools=args.tools,
+        )
+        for name in ("threads", "pipe_idle", "max_frame"):
+            if (value := getattr(args, name)) != getattr(DEFAULTS, name):
+                setattr(head, name, value)
+        file = self._begin_file("--record", path, engine, content=content, recording=head)
+        environment = engine.environment
+        values = {**args.connection_variables, **{name: environment.get(name) for name in environment.names}}
+        known = Redactor()
+        for name, value in values.items():
+            known.learn(name, value, always=True)
+        engine.host.connections.known_to(known)
+        return Recorder(file, environment.redactor, known, values.get, engine.host.limits)
+
+    def _begin_file(
+        self, option: str, path: str, engine: Any, *, content: bool, recording: RecordingHead | None = None
+    ) -> TraceFile:
         from rrext.server.trace_file import TraceFile
 
         def told(error: OSError) -> None:
-            print(f"rrext: --trace {path}: {error.strerror}: its lines are lost until there is room", file=sys.stderr)
+            print(f"rrext: {option} {path}: {error.strerror}: its lines are lost until there is room", file=sys.stderr)
 
         try:
-            file = TraceFile(path, content=content, on_failure=told)
+            file = TraceFile(path, content=content, on_failure=told, recording=recording)
         except OSError as error:
-            raise UsageError(f"--trace {path}: {error.strerror}") from None
+            raise UsageError(f"{option} {path}: {error.strerror}") from None
         file.begin(engine)
-        self.writers.append(file.writer)
+        self.files.append(file)
+        return file
 
     def end(self) -> None:
         """Write and send what waits; the engine has ended."""
-        for writer in self.writers:
-            writer.flush(TRACE_FLUSH)
+        for file in self.files:
+            file.end(TRACE_FLUSH)
         if self._export is not None and not self._export.end(TRACE_FLUSH):
             print("rrext: --otel: the last spans could not be sent in time", file=sys.stderr)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import msgspec
 
@@ -24,6 +24,9 @@ from rrext.server.session import Session
 from rrext.threads import shielded
 from rrext.tools.context import CancelReason
 from rrext.wire.connection import ServedConnection
+
+if TYPE_CHECKING:
+    from rrext.server.recording import Recorder
 
 log: Final = logging.getLogger("rrext.server")
 
@@ -127,7 +130,8 @@ class Peer:
     """One served peer: its session, and the end of it.
 
     `on_shutdown(why)` runs the command `shutdown`, if that ends more than this peer. `on_ending(seconds)` is called when the
-    end begins or is shortened. `reading` must be set before the first read. `kind` is the class of its session.
+    end begins or is shortened. `reading` must be set before the first read. `kind` is the class of its session, and
+    `recorder` writes its messages.
     """
 
     reading: PeerReader
@@ -145,7 +149,9 @@ class Peer:
         on_ending: Callable[[float], object] = lambda seconds: None,
         closed: Cause = CLOSED,
         kind: type[Session] = Session,
+        recorder: Recorder | None = None,
     ) -> None:
+        self._recorded = None if recorder is None else recorder.follow(connection, caller.connection_id)
         self._loop = host.loop
         self._limits = limits
         self._on_shutdown = on_shutdown
@@ -159,7 +165,7 @@ class Peer:
         """Whether the peer got all of its answers or was gone; valid after the end."""
         self.session = kind(
             engine,
-            connection,
+            connection if self._recorded is None else cast("ServedConnection", self._recorded),  # its raw_tail is a property
             sink,
             loop=host.loop,
             limits=limits,
@@ -198,6 +204,8 @@ class Peer:
         if begins:
             self._log(logging.INFO, "%s ends: %s", why)
             self.cause = cause
+            if self._recorded is not None:
+                self._recorded.ended(why)
             self.session.is_draining = True
             self._end_task = RestartingTask(self._loop, self._end, f"end: {why}")
         self._on_ending(seconds)

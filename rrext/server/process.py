@@ -13,7 +13,7 @@ import os
 import select
 from collections.abc import Callable
 from time import monotonic, sleep
-from typing import Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 from rrext.engine.host.host import Host
 from rrext.engine.interface.call import Caller
@@ -28,6 +28,9 @@ from rrext.transports.claimed_stdio import ClaimedStdio
 from rrext.transports.descriptors import DescriptorSink, ParentWatch
 from rrext.wire.connection import ServedConnection, ServerConnection
 from rrext.wire.framing import ContentLength
+
+if TYPE_CHECKING:
+    from rrext.server.recording import Recorder
 
 STDIO: Final = Caller(connection_id="stdio")
 """The client on stdin and stdout."""
@@ -69,7 +72,8 @@ def framed_connection(limits: Limits) -> ServedConnection:
 class ServingProcess:
     """A process that serves stdin and stdout, the clients of `listener`, or both. `run` returns the exit code. If the loop is
     stuck, the process ends without returning from `run`, after `last_words`, which flushes the log. `kind`, `reader` and `sink`
-    are the classes of the session on stdin and stdout, and of what reads and writes for it.
+    are the classes of the session on stdin and stdout, and of what reads and writes for it. `recorder` writes the messages of
+    all clients.
     """
 
     def __init__(
@@ -91,8 +95,10 @@ class ServingProcess:
         watchdog: Watchdog | None = None,
         look_at_loop: Callable[[], None] | None = None,
         last_words: Callable[[], object] = lambda: None,
+        recorder: Recorder | None = None,
     ) -> None:
         self.engine = engine
+        self.recorder = recorder
         self.host = host
         self.limits = limits
         self._listener = listener
@@ -137,6 +143,7 @@ class ServingProcess:
             on_ending=lambda seconds: self._end_within(seconds, "its client on stdio ends"),
             closed=DRAINED,
             kind=kind,
+            recorder=self.recorder,
         )
         self._reader = self._make_reader(
             peer.session,

@@ -1,8 +1,10 @@
 """Trace files: the events of an engine as lines of JSON, the newest last; each run of a server or a command begins with a line
-that says so.
+that says so. A recording is a trace file with the messages of each connection too.
 
     {"rrext_trace":1,"version":"0.1.0","time":1795900000.0,"content":false}
     {"event":"call_started","time":…,"call":1,"command":"tool",…}
+    {"event":"request","time":…,"connection_id":"stdio","id":1,"command":"rrext_process","arguments":{…}}
+    {"event":"answer","time":…,"connection_id":"stdio","id":1,"command":"rrext_process","body":{…}}
     {"event":"dropped","count":3}
 """
 
@@ -12,10 +14,12 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
+from itertools import count
 from time import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from rrext.engine.events.records import (
     KINDS,
@@ -34,6 +38,7 @@ from rrext.engine.events.records import (
     Output,
     kind_of,
 )
+from rrext.limits import GIB, MIB
 from rrext.secrets.names import masked
 from rrext.secrets.private_file import exposure
 from rrext.transports.lossy import LossyWriter
@@ -62,13 +67,29 @@ LEFT_OUT: Final = frozenset(map(kind_of, (FlowStep, Output)))
 CONTENT_ALONE: Final = frozenset(map(kind_of, (CallChunk, CallProgress, Message)))
 """Events that say little without their content, and are many."""
 
+MAX_RECORDING: Final = GIB
+"""Bytes of a file beyond which a recording only counts its lines: clients decide how much they send, others need the disk."""
+
+MAX_LINE: Final = 16 * MIB
+"""Bytes of a line that a reader takes: contents have a MiB (`max_event_data`), and six times as much if they are escaped."""
+
 
 class TraceFile:
-    """The writer of one run. `content` says whether inputs, results and texts are written too, without secrets."""
+    """The writer of one run. `content` says whether inputs, results and texts are written too, without secrets; `recording`
+    what a recording tells of its server.
+    """
 
-    def __init__(self, path: str, *, content: bool, on_failure: Callable[[OSError], object]) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        content: bool,
+        on_failure: Callable[[OSError], object],
+        recording: RecordingHead | None = None,
+        most: int = MAX_RECORDING,
+    ) -> None:
         """Open the file, which is made for its owner alone. Raises `OSError`, also for a file that others may use, and for a
-        link to a file.
+        link to a file. A recording ends at `most` bytes of the file, which `on_failure` hears once.
         """
         fd, is_link = _opened(path)
         try:
@@ -80,7 +101,14 @@ class TraceFile:
         finally:
             os.close(fd)
         self._content = content
-        self.writer.write(begin + _line({"rrext_trace": FORM, "version": __version__, "time": time(), "content": content}))
+        self._on_failure = on_failure
+        self._room = None if recording is None else most - status.st_size
+        self._losses = count(1)
+        self._lost = 0
+        self.redact: Callable[[Any], Any] | None = None
+        """Takes secrets out of events, beside those that the engine takes out."""
+        head = TraceHead(FORM, __version__, time(), content, UNSET if recording is None else recording)
+        self.writer.write(begin + _line(head))
 
     def begin(self, engine: Engine) -> None:
         """Write the events of an engine from now on."""
@@ -90,7 +118,27 @@ class TraceFile:
     def _write(self, event: EngineEvent) -> None:
         if not self._content and isinstance(event, AgentStep) and event.step == "chunk":
             return
-        self.writer.write(msgspec.json.encode(shown(event, content=self._content)) + b"\n")
+        told: Any = shown(event, content=self._content)
+        self.add(told if self.redact is None else self.redact(msgspec.to_builtins(told)))
+
+    def add(self, line: Any) -> None:
+        """Write a line, from any thread; it never blocks. Beyond the room of a recording it is counted."""
+        encoded = _line(line)
+        if self._room is not None:
+            if self._lost or len(encoded) > self._room:
+                self._lost = number = next(self._losses)  # of any thread
+                if number == 1:
+                    self.writer.write(_line({"event": "dropped", "count": 1}))
+                    self._on_failure(OSError(errno.EFBIG, "it is as large as a recording may be"))
+                return
+            self._room -= len(encoded)
+        self.writer.write(encoded)
+
+    def end(self, seconds: float) -> None:
+        """Tell how many lines more had no room, and give a slow reader some seconds."""
+        if self._lost > 1:
+            self.writer.write(_line({"event": "dropped", "count": self._lost - 1}))
+        self.writer.flush(seconds)
 
 
 def shown(event: EngineEvent, *, content: bool) -> EngineEvent:
@@ -129,13 +177,31 @@ class TraceInvalid(Exception):
     """A file is no trace, or one of another form; the message says which."""
 
 
+class RecordingHead(msgspec.Struct, omit_defaults=True):
+    """The server of a recording: how its clients reached it, the pipelines of its command line, and the options that another
+    one needs to answer alike. None is a default.
+    """
+
+    faces: list[Literal["stdio", "unix", "ws"]] = []
+    pipelines: list[str] = []
+    isolation: Literal["process", "none"] = "none"
+    trusts_clients: bool = False
+    keeps_files: bool = False
+    partial: bool = False
+    tools: list[str] | None = None
+    threads: int | None = None
+    pipe_idle: float | None = None
+    max_frame: int | None = None
+
+
 class TraceHead(msgspec.Struct):
-    """The first line of a run."""
+    """The first line of a run. `recording` stands in those of a recording."""
 
     rrext_trace: int
     version: str = ""
     time: float = 0.0
     content: bool = False
+    recording: RecordingHead | UnsetType = UNSET
 
 
 class TraceGap(msgspec.Struct):
@@ -145,11 +211,91 @@ class TraceGap(msgspec.Struct):
     is_cut: bool = False
 
 
-def read_trace(path: str) -> Iterator[TraceHead | TraceGap | EngineEvent]:
+class RawTail(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The raw bytes of a message: as text if they are UTF-8, else in base64."""
+
+    text: str | None = None
+    base64: bytes | None = None
+
+    @property
+    def data(self) -> bytes:
+        """The bytes."""
+        return (self.text or "").encode() if self.base64 is None else self.base64
+
+
+class RecordedLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event"):
+    """The fields of all lines about messages: when, and of which connection.
+
+    What is larger than `max_event_data` is left out; `size` has its bytes in any case.
+    """
+
+    time: float
+    connection_id: str
+
+
+class RecordedRequest(RecordedLine, frozen=True, kw_only=True, tag="request"):
+    """A request came. `secrets` are pointers into `arguments` of texts where names of variables stand for their values;
+    `hidden` are those where a value is gone. A raw tail stands at `/data`.
+    """
+
+    command: str
+    id: int | str | None = None
+    dialect: Literal["dap", "jsonrpc"] = "dap"
+    arguments: dict[str, Any] | UnsetType = UNSET
+    tail: RawTail | None = None
+    size: int = 0
+    secrets: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+
+
+class RecordedAnswer(RecordedLine, frozen=True, kw_only=True, tag="answer"):
+    """A request was answered: with a body, or with the members of an error. Raw bytes are the tail of the message, or in
+    base64 the `member` of its body.
+    """
+
+    command: str
+    id: int | str | None = None
+    body: dict[str, Any] | UnsetType = UNSET
+    error: dict[str, Any] | None = None
+    tail: RawTail | None = None
+    member: str | None = None
+    size: int = 0
+
+
+class RecordedEvent(RecordedLine, frozen=True, kw_only=True, tag="event"):
+    """An event was sent; raw bytes as in an answer. `request` is that of a body that is left out."""
+
+    name: str
+    request: int | str | None = None
+    body: dict[str, Any] | UnsetType = UNSET
+    tail: RawTail | None = None
+    member: str | None = None
+    size: int = 0
+
+
+class RecordedRefusal(RecordedLine, frozen=True, kw_only=True, tag="unreadable"):
+    """Something came that is no request, or none that can be read."""
+
+    id: int | str | None = None
+    code: str
+    message: str
+
+
+class RecordedEnd(RecordedLine, frozen=True, kw_only=True, tag="disconnected"):
+    """A connection ends, and why."""
+
+    why: str
+
+
+AnyLine: TypeAlias = AnyEvent | RecordedRequest | RecordedAnswer | RecordedEvent | RecordedRefusal | RecordedEnd
+"""The type to decode a line behind the first."""
+
+
+def read_trace(path: str) -> Iterator[TraceHead | TraceGap | EngineEvent | RecordedLine]:
     """The lines of a trace file, in their order. Raises `OSError`, and `TraceInvalid` for another file."""
-    decode = msgspec.json.Decoder(AnyEvent).decode
+    decode = msgspec.json.Decoder(AnyLine).decode
     with open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(_lines_of(file), 1):
             try:
                 if line.startswith(b'{"rrext_trace"'):
                     head = msgspec.json.decode(line, type=TraceHead)
@@ -164,5 +310,14 @@ def read_trace(path: str) -> Iterator[TraceHead | TraceGap | EngineEvent]:
                     yield msgspec.json.decode(line, type=TraceGap)
                 else:
                     yield decode(line)
-            except msgspec.DecodeError:
+            except (ValueError, RecursionError):
                 yield TraceGap(1, is_cut=True)
+
+
+def _lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """The lines that a file has now: a replay to the server that records would else never end. Of long ones, the beginning."""
+    status = os.fstat(file.fileno())
+    while (not stat.S_ISREG(status.st_mode) or file.tell() < status.st_size) and (line := file.readline(MAX_LINE)):
+        yield line
+        while not line.endswith(b"\n") and (line := file.readline(MAX_LINE)):
+            pass

@@ -123,6 +123,7 @@ class UnixClients:
             limits=limits,
             caller=Caller(connection_id=f"unix-{next(self._numbers)}", tools=self._tools),
             on_shutdown=process.shut_down,
+            recorder=process.recorder,
         )
 
         def at_end() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Any, Final, ParamSpec, Protocol, TypeAlias, cast
 
 from rrext.errors import NotConnected, ParseError, RrextError, ServerExited, UsageError
 from rrext.limits import DEFAULTS, MAX_QUOTED_LINES, Limits
@@ -61,6 +61,12 @@ class ServedConnection(Protocol):
 FILE_STORE: Final = "rrext_store"
 """The command whose bytes RocketRide's clients read from the tail of a message."""
 
+P = ParamSpec("P")
+Read: TypeAlias = Callable[[memoryview, "bytes | None", int], ServerEvent]
+"""Makes the event of a whole message."""
+Refuse: TypeAlias = Callable[[RrextError, memoryview], ServerEvent]
+"""Makes that of one that cannot be read, of its first bytes."""
+
 Join: TypeAlias = Callable[[list[bytes], bytes | None], list[bytes]]
 """Makes the one piece of a message and its raw tail, for a transport that keeps messages apart."""
 
@@ -74,7 +80,7 @@ class ServerConnection:
     thread, as `ServedConnection` says.
     """
 
-    __slots__ = ("_dap", "_dialect", "_frame", "_read", "dialect", "framer", "has_tails", "limits", "raw_tail")
+    __slots__ = ("_dap", "_dialect", "_frame", "_on_event", "_read", "dialect", "framer", "has_tails", "limits", "raw_tail")
 
     def __init__(self, framer: Framer[ServerEvent] | None, limits: Limits = DEFAULTS, *, join: Join | None = None) -> None:
         self.framer = framer
@@ -85,13 +91,25 @@ class ServerConnection:
         self._frame = (join or _whole) if framer is None else framer.frame
         self._dap = Dap(limits)
         self._dialect: Dialect = self._dap
-        self._read = within_memory(self._read_first, self._refuse_first, limits.id_recovery)
-        if framer is not None:
-            framer.deliver(self._read_first, self._refuse_first)
+        self._on_event: Callable[[ServerEvent], object] | None = None
+        self._deliver(self._read_first, self._refuse_first)
 
     def __repr__(self) -> str:
         state = "unframed" if self.framer is None else self.framer.state()
         return f"<ServerConnection {self.dialect or 'undecided'}, {state}>"
+
+    def _deliver(self, read: Read, refused: Refuse) -> None:
+        """Read messages by these functions from now on."""
+        if self._on_event is not None:
+            read, refused = _told(self._on_event, read), _told(self._on_event, refused)
+        self._read = within_memory(read, refused, self.limits.id_recovery)
+        if self.framer is not None:
+            self.framer.deliver(read, refused)
+
+    def watch(self, on_event: Callable[[ServerEvent], object]) -> None:
+        """Tell `on_event` of each message when it is read, before anything is done with it. Call it before the first one."""
+        self._on_event = on_event
+        self._deliver(self._read_first, self._refuse_first)
 
     def receive_message(self, message: Bytes, tail: bytes | None = None) -> ServerEvent:
         """The event of one whole message, with the raw bytes that came with it."""
@@ -121,10 +139,7 @@ class ServerConnection:
 
     def _decide(self) -> None:
         self.dialect = self._dialect.name
-        read, refused = self._dialect.read_request, self._dialect.refused_request
-        self._read = within_memory(read, refused, self.limits.id_recovery)
-        if self.framer is not None:
-            self.framer.deliver(read, refused)
+        self._deliver(self._dialect.read_request, self._dialect.refused_request)
 
     def input_ended(self) -> None:
         """Go on: requests that were read are answered."""
@@ -143,10 +158,14 @@ class ServerConnection:
 
         In an answer of the file store they are `data` in any case.
         """
-        if self.takes_tail(command):
+        place = self.member_of(command, member)
+        if place is None:
             return self._frame(self._dialect.result(request_id, command, body), tail)
-        member = "data" if command == FILE_STORE else member
-        return self._frame(self._dialect.result(request_id, command, _with_base64(body, member, tail)), None)
+        return self._frame(self._dialect.result(request_id, command, _with_base64(body, place, tail)), None)
+
+    def member_of(self, command: str, member: str = "result") -> str | None:
+        """The member of a body that has the bytes of an answer in base64; None if they are its tail."""
+        return None if self.takes_tail(command) else "data" if command == FILE_STORE else member
 
     def error(self, request_id: RequestId | None, command: str, error: RrextError) -> list[bytes]:
         """A failure. Without id: the answer to something that had none which could be used."""
@@ -180,6 +199,27 @@ class ClientConnection:
         except ValueError as error:
             raise UsageError(f"arguments cannot be sent: {error}") from None
         return number, self.framer.frame([message], tail)
+
+    def request_as(
+        self, request_id: RequestId | None, command: str, arguments: dict[str, Any], tail: Bytes | None
+    ) -> list[bytes]:
+        """The frame of a request with an id of the caller's. Raises `UsageError` as `request` does."""
+        try:
+            message = self._dialect.request_as(request_id, command, arguments)
+        except ValueError as error:
+            raise UsageError(f"arguments cannot be sent: {error}") from None
+        return self.framer.frame([message], None if tail is None else bytes(tail))
+
+
+def _told(on_event: Callable[[ServerEvent], object], make: Callable[P, ServerEvent]) -> Callable[P, ServerEvent]:
+    """The same function, whose events are told."""
+
+    def telling(*args: P.args, **kwargs: P.kwargs) -> ServerEvent:
+        event = make(*args, **kwargs)
+        on_event(event)
+        return event
+
+    return telling
 
 
 def _new_dialect(dialect: DialectName, limits: Limits) -> Dialect:

@@ -159,6 +159,9 @@ class Dap(Dialect):
         seq = next(self._seq)
         return seq, encode(arguments, _Sent(seq, command, arguments))
 
+    def request_as(self, request_id: RequestId | None, command: str, arguments: dict[str, Any]) -> bytes:
+        return encode({"type": "request", "seq": request_id, "command": command, "arguments": arguments})
+
 
 def _usable(seq: object) -> int | None:
     return seq if type(seq) is int and 0 < seq <= MAX_ID else None

@@ -85,6 +85,10 @@ class Dialect(ABC):
     def request(self, command: str, arguments: dict[str, Any]) -> tuple[RequestId, bytes]:
         """Write a request with the next free id. Raises `ValueError`, which names the place, for values outside of JSON."""
 
+    @abstractmethod
+    def request_as(self, request_id: RequestId | None, command: str, arguments: dict[str, Any]) -> bytes:
+        """Write a request with that id; None is a notification of JSON-RPC. Raises `ValueError` as `request` does."""
+
     # the careful way
 
     def refused_request(self, error: RrextError, start: memoryview) -> ServerEvent:

@@ -152,6 +152,10 @@ class JsonRpc(Dialect):
         number = next(self._ids)
         return number, encode(arguments, _Sent(number, command, arguments))
 
+    def request_as(self, request_id: RequestId | None, command: str, arguments: dict[str, Any]) -> bytes:
+        of_id = {} if request_id is None else {"id": request_id}
+        return encode({"jsonrpc": "2.0", **of_id, "method": command, "params": arguments})
+
 
 def _request(
     request_id: RequestId | None, method: str, params: dict[str, Any] | None, tail: bytes | None, nbytes: int

@@ -221,6 +221,7 @@ READING = [
         ["chat", "?"],
         ["send", "nodes.py"],
     ),
+    *(["replay", "r.jsonl", "p.pipe"], ["replay", "r.jsonl"]),
     *(["show"], ["sql", "select 1"], ["space", "list"], ["completion", "words", "tool", ""], ["trust"], ["help"], ["lsp"]),
     *(["trace", "p.pipe"], ["init", "new.pipe"], ["new", "node", "my-node"], ["test", "p.pipe"], ["test"]),
     *(["ps", "--at", "unix:s"], ["logs", "--at", "unix:s"], ["stop", "--at", "unix:s", "p"], ["sql", "p.csv", "select 1"]),

@@ -37,7 +37,7 @@ from rrext.cli.options import (
     whole_number,
 )
 from rrext.cli.terminal import has_terminal, print_listening
-from rrext.cli.tracing import Traces, add_trace_options
+from rrext.cli.tracing import Traces, add_record_option, add_trace_options
 from rrext.errors import InvalidPipeline, RrextError, UsageError
 from rrext.limits import DEFAULTS, MIB, MIN_TASK_MEMORY, Limits, memory_limits
 from rrext.secrets.redaction import redact_streams
@@ -96,6 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_web_options(parser)
     parser.add_argument("--stdio", action="store_true", help="with --listen or --ws: stdin too, and end with the client there")
     parser.add_argument("--parent", type=whole_number, metavar="PID", help="end with this process, as with the parent")
+    add_record_option(parser)
     parser.add_argument("--store", metavar="DIR", help="keep files of clients there, apart for each user")
     parser.add_argument("--store-quota", type=whole_number, metavar="BYTES", help="bytes of one user's files (4294967296)")
     parser.add_argument(
@@ -350,7 +351,7 @@ def _serve_claimed(
 
             begin_audit(engine)
         traces.append(Traces(args, engine))
-        writers.extend(traces[0].writers)
+        writers.extend(file.writer for file in traces[0].files)
         # All of them, to report the problems of each.
         loaded = [await _load(engine, path, limits, refused, partial=args.partial) for path in args.files]
         if not all(loaded):
@@ -382,6 +383,7 @@ def _serve_claimed(
             watchdog=watchdog,
             look_at_loop=engine.loop_watch().check if isinstance(engine, LocalEngine) else None,
             last_words=lambda: write_last_words(writers, watchdog),
+            recorder=traces[0].recorder,
         )
 
     process = loop.run_until_complete(load())

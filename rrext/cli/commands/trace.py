@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -18,17 +18,14 @@ from rrext.columns import cut, one_line, printable
 from rrext.engine.events.records import AgentStep, CallEnded, CallStarted
 from rrext.engine.views.spans import Span, Spans, TokenUsage, usage_of
 
-if TYPE_CHECKING:
-    pass
-
 DESCRIPTION = "Draw the calls of a trace file as a tree: nested calls, times, tokens, costs and failures."
 EXAMPLE = """examples:
   rrext tool pipeline.pipe run_agent query='How many?' --trace calls.jsonl
   rrext trace calls.jsonl
 
---trace FILE of `rrext tool`, `chat`, `serve` and `mcp` writes the file. Below an agent stand its turns, below a turn the
-request to its model and the tools that the answer called. Tokens are those sent → received; ~ marks numbers that the model
-did not tell. Times are those of UTC.
+--trace FILE of `rrext tool`, `chat`, `serve` and `mcp` writes the file, and --record FILE of `serve`. Below an agent stand its
+turns, below a turn the request to its model and the tools that the answer called. Tokens are those sent → received; ~ marks
+numbers that the model did not tell. Times are those of UTC.
 
 Exit code 0: done. 1: lines of the file are missing. 2: no trace file.
 """
@@ -36,12 +33,12 @@ Exit code 0: done. 1: lines of the file are missing. 2: no trace file.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("file", metavar="FILE", help="a file that --trace wrote")
+    parser.add_argument("file", metavar="FILE", help="a file that --trace or --record wrote")
 
 
 def run(args: argparse.Namespace) -> int:
     """Draw the file; returns the exit code."""
-    from rrext.server.trace_file import TraceGap, TraceHead, TraceInvalid, read_trace
+    from rrext.server.trace_file import RecordedLine, TraceGap, TraceHead, TraceInvalid, read_trace
 
     with Results() as results:
         drawing = Drawing(results, terminal_width() if results.is_terminal else None)
@@ -52,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
                         drawing.end_run()
                     case TraceGap():
                         drawing.note_gap(line.count, is_cut=line.is_cut)
+                    case RecordedLine():
+                        pass  # `rrext replay` plays it
                     case event:
                         drawing.spans.take(event)
         except TraceInvalid as error:

@@ -123,7 +123,15 @@ class SocketPeer(Peer):
     """The peer at a WebSocket. Its last answers leave also while the loop is stuck."""
 
     def __init__(self, process: ServingProcess, connection: ServerConnection, sink: MessageSink, caller: Caller) -> None:
-        super().__init__(process.engine, connection, sink, host=process.host, limits=process.limits, caller=caller)
+        super().__init__(
+            process.engine,
+            connection,
+            sink,
+            host=process.host,
+            limits=process.limits,
+            caller=caller,
+            recorder=process.recorder,
+        )
         self._message_sink = sink
 
     def answer_without_loop(self) -> None:
