@@ -155,7 +155,7 @@ class TaskView {
     this.now = now;
     if (!this.isOpen || this.facts === undefined) return;
     this.tell(facts(this.row, now));
-    this.times?.look();
+    if (this.body.offsetParent !== null) this.times?.look(); // nobody sees it beside the workbench
   }
 
   update(row) {

@@ -7,7 +7,7 @@ import { encode } from "./json.js";
 import { Panel } from "./panel.js";
 
 const FILTERED = 8; // a filter is of use only among more
-const KEPT_PANELS = 30; // tools whose input and result are kept while others are shown
+const KEPT_PANELS = 12; // tools whose input and result are kept while others are shown
 
 export class Bench {
   constructor(place, key) {

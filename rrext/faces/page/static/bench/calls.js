@@ -3,6 +3,7 @@
 
 import { decode, encode } from "./json.js";
 
+const NAME = "rrext workbench"; // in lists of connections
 const IDLE = 60000; // milliseconds until a socket without a request is closed
 
 export class CallFailure extends Error {
@@ -54,13 +55,13 @@ export class Calls {
     try {
       await new Promise((resolve, reject) => {
         socket.addEventListener("open", resolve);
-        socket.addEventListener("close", () => reject(new CallFailure({ code: "connection_lost", message: "the server cannot be reached" })));
+        socket.addEventListener("close", () => reject(new CallFailure({ code: "connection_lost", message: "no WebSocket of this server can be opened; a proxy before it has to pass them on" })));
       });
       socket.addEventListener("close", () => {
         if (this.socket === socket) this.lose("the connection to the server is lost");
       });
       const key = this.key();
-      if (key !== "") await this.post("auth", { auth: key, clientName: "rrext status page" }).answer;
+      await (key === "" ? this.post("rrext_identify", { clientName: NAME }) : this.post("auth", { auth: key, clientName: NAME })).answer;
     } catch (error) {
       socket.close();
       if (this.socket === socket) this.lose(error.message);

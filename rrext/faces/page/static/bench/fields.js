@@ -118,7 +118,7 @@ class NumberField extends Field {
     if (text === "") return ABSENT;
     const value = numberOf(text);
     if (value === null) problems.push({ path, message: this.isWhole ? "this is no whole number" : "this is no number" });
-    return value;
+    return value ?? ABSENT;
   }
 
   write(value) {
@@ -472,7 +472,7 @@ export class Slot {
   read(problems, path) {
     if (!this.isIncluded) return ABSENT;
     const value = this.field.read(problems, path);
-    if (value === ABSENT && this.isRequired && !problems.some((each) => each.path === path)) problems.push({ path, message: "a value is required" });
+    if (value === ABSENT && this.isRequired && !problems.some((each) => each.path === path)) problems.push({ path, message: "a value is required", isMissing: true });
     return value;
   }
 

@@ -44,7 +44,12 @@ export class Form {
     if (this.isText) return;
     const problems = [];
     const value = this.slot.read(problems, "");
-    this.text.value = encode(value === ABSENT ? {} : value, 2); // incomplete as it is: here it can be seen
+    const broken = problems.filter((each) => !each.isMissing);
+    if (broken.length) { // it would be lost
+      this.tell(broken);
+      return;
+    }
+    this.text.value = encode(value === ABSENT ? {} : value, 2);
     this.turn(true);
   }
 

@@ -71,6 +71,7 @@ export class Panel {
     const took = () => latency((performance.now() - began) / 1000);
     const { nodeId, name } = this.tool;
     const more = { progress: true, stream: true, permits: true, questions: ["form", "url"] };
+    let answer;
     try {
       const sent = await this.calls.send(
         "rrext_process",
@@ -79,18 +80,19 @@ export class Panel {
       );
       this.seq = sent.seq;
       this.stop.hidden = false;
-      const { result } = await sent.answer;
-      this.end("Done in " + took() + ".", "good");
-      this.showResult(result);
+      answer = await sent.answer;
     } catch (error) {
       this.end((error.code === "cancelled" ? "Cancelled after " : "Failed after ") + took() + ".", "error");
       this.showFailure(error);
+      return;
     }
+    this.end("Done in " + took() + ".", "good");
+    this.showResult(answer.result);
   }
 
   begin() {
     this.isRunning = true;
-    this.run.disabled = true;
+    this.run.setAttribute("aria-disabled", "true"); // one that is disabled would lose the focus
     this.chunks = [];
     this.kept = this.dropped = 0;
     this.unseen = "";
@@ -106,7 +108,7 @@ export class Panel {
   end(text, style) {
     this.isRunning = false;
     this.seq = null;
-    this.run.disabled = false;
+    this.run.removeAttribute("aria-disabled");
     const hadFocus = this.stop === document.activeElement || this.asked.contains(document.activeElement);
     this.stop.hidden = true;
     this.progress.hidden = true;

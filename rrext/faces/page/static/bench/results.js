@@ -4,6 +4,7 @@ import { element, named, say, whole } from "../elements.js";
 import { encode, isObject } from "./json.js";
 
 const MOST_SHOWN = 200000; // characters of a result or of chunks on the page; all of it can be saved
+const KEPT_ADDRESS = 10000; // milliseconds for the browser to begin with a download
 const MOST_ROWS = 500; // of a table
 const MOST_COLUMNS = 50;
 
@@ -36,7 +37,7 @@ async function copied(button, text) {
 function download(text) {
   const address = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
   element("a", { href: address, download: "result.txt" }).click();
-  URL.revokeObjectURL(address);
+  setTimeout(() => URL.revokeObjectURL(address), KEPT_ADDRESS);
 }
 
 // The columns and rows of a result that is a table, as that of a database, or has one list of objects; null if it is none.
