@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from commands import EXAMPLES, Done, call, command, component, environment, here, pipeline, spawned, until
 
-from rrext.cli.commands.sql import SchemaNames, completions
+from rrext.cli.commands.sql_prompt import SchemaNames, completions
 from rrext.cli.formats import grid
 from rrext.columns import columns
 

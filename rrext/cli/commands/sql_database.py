@@ -192,6 +192,14 @@ SHOWN: Final = frozenset({"line", "column", "near", "statement", "session"})
 """Members of an error's data that its message or hint repeats."""
 
 
+def value_of(text: str) -> Any:
+    """The value that a word of a user stands for: JSON, else the text itself."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
 class StatementAnswer(msgspec.Struct):
     """The common members of the answers to statements. Rows stay encoded."""
 
