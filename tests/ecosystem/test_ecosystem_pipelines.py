@@ -32,7 +32,7 @@ def spawn(*files: Path, partial: bool = True) -> Client:
     return Client.spawn(*files, partial=partial, env={"PYTHONPATH": ROOT})
 
 
-@pytest.mark.parametrize(("file", "missing"), [(LIBRARY, ["ocr", "weaviate"]), (ASSISTANT, ["tool_git"])])
+@pytest.mark.parametrize(("file", "missing"), [(LIBRARY, ["ocr", "weaviate"]), (ASSISTANT, ["tool_github"])])
 def test_the_only_errors_are_what_is_missing_here_and_the_last_line_says_how_to_run_the_rest(
     file: Path, missing: list[str]
 ) -> None:
@@ -100,12 +100,12 @@ async def test_a_server_of_both_takes_questions_and_refuses_files_that_nobody_co
             await client.chat(question="Where to?", token="assistant")
         tools = {tool["nodeId"] for tool in await client.tools(token="assistant")}
         assert "tool_python_1" in tools
-        assert not tools & {"tool_git_1", "llm_openai_1"}
-        with pytest.raises(Unavailable, match=r'"tool_git" \(tool\) is a node of RocketRide'):
-            await client.tool(tool="git_log", node_id="tool_git_1", token="assistant")
+        assert not tools & {"tool_github_1", "llm_openai_1"}
+        with pytest.raises(Unavailable, match=r'"tool_github" \(tool\) is a node of RocketRide'):
+            await client.tool(tool="git_log", node_id="tool_github_1", token="assistant")
         assert [node["nodeId"] for node in (await client.status("assistant"))["unavailable"]] == [
             "llm_openai_1",
-            "tool_git_1",
+            "tool_github_1",
         ]
 
 
@@ -116,7 +116,7 @@ async def test_use_loads_in_part_if_it_is_asked_to() -> None:
             await client.use(filepath=ASSISTANT)
         assert "partial: true" in (caught.value.hint or "")
         used = await client.use(filepath=ASSISTANT, partial=True)
-        assert [node["nodeId"] for node in used["unavailable"]] == ["llm_openai_1", "tool_git_1"]
+        assert [node["nodeId"] for node in used["unavailable"]] == ["llm_openai_1", "tool_github_1"]
         code: Any = await client.tool(tool="execute", input={"code": "print(1)"})
         assert code["stdout"] == "1\n"
 

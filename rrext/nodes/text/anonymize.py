@@ -19,7 +19,7 @@ from rrext.nodes.text.ner import ModelSettings, Recognizer, missing_model, recog
 from rrext.tools.context import ToolContext
 
 PRIVATE: Final = tuple(kind for kind in KINDS if kind.is_private)
-LABELS: Final = tuple(kind.label for kind in PRIVATE)
+LABELS: Final = tuple(dict.fromkeys(kind.label for kind in PRIVATE))
 MOST_PATTERNS: Final = 100
 """Own patterns of a node: each is one search through every text."""
 

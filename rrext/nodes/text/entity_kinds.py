@@ -31,7 +31,8 @@ Length = Callable[[str], int]
 class EntityKind(msgspec.Struct, frozen=True):
     """A kind. `label` names it as GLiNER's models do, `group` as models for named entities do.
 
-    The hit is the first group of the pattern, or all of it. `is_private`: it is about one person or account.
+    The hit is the first group of the pattern, or all of it. `is_private`: it is about one person or account. `stands_alone`: it
+    is no part of a longer number, as those of books and orders.
     """
 
     label: str
@@ -39,6 +40,7 @@ class EntityKind(msgspec.Struct, frozen=True):
     pattern: str
     length: Length = len
     is_private: bool = True
+    stands_alone: bool = False
 
 
 def _digits(text: str) -> str:
@@ -57,6 +59,10 @@ CHECKED: Final = (97, 1)
 """An IBAN as a number, divided by the first, leaves the second."""
 LEAST_GROUPS: Final = 2
 """Groups of digits in an internet address; those with fewer mean no machine of anybody."""
+MONTHS: Final = 12
+"""The largest number of a month."""
+DAYS: Final = 31
+"""The largest number of a day."""
 DOUBLED: Final = 9
 """The largest digit: a doubled one above it loses as much, in the check of Luhn."""
 
@@ -102,6 +108,16 @@ def _internet_address(text: str) -> int:
     return len(text)
 
 
+def _day(text: str) -> int:
+    """A date with a number in it; of numbers alone, one with a day and a month between the same signs."""
+    numbers = re.fullmatch(r"(\d{1,2})([./-])(\d{1,2})([./-])\d{2,4}", text)
+    if numbers is None:
+        return _with_digit(text)
+    first, second = int(numbers[1]), int(numbers[3])
+    is_day = 0 < min(first, second) <= MONTHS and max(first, second) <= DAYS and numbers[2] == numbers[4]
+    return len(text) if is_day else 0
+
+
 def _with_digit(text: str) -> int:
     return len(text) if _digits(text) else 0
 
@@ -115,7 +131,7 @@ _MONTH: Final = (
 )
 _DATE: Final = (
     r"\d{4}-\d{2}-\d{2}|\d{1,2}[./-]\d{1,2}[./-](?:\d{4}|\d{2})"
-    rf"|(?:\d{{1,2}}(?:st|nd|rd|th|\.)? )?{_MONTH}\.?(?: \d{{1,2}}(?:st|nd|rd|th)?\b)?(?:,? \d{{4}})?"
+    rf"|(?:\d{{1,2}}(?:st|nd|rd|th|\.)? (?:of )?)?{_MONTH}\.?(?: \d{{1,2}}(?:st|nd|rd|th)?\b)?(?:,? \d{{4}})?"
 )
 _CURRENCY: Final = r"USD|EUR|GBP|CHF|JPY|CAD|AUD|INR|CNY"
 _OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
@@ -165,7 +181,8 @@ KINDS: Final = (
         r"|AIza[\w-]{35}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,})"
         r"|-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[A-Za-z\d+/=\s]*-----END [A-Z ]*PRIVATE KEY-----)?",
     ),
-    EntityKind("date", "DATE", rf"\b(?:{_DATE})", _with_digit, is_private=False),
+    EntityKind("secret", "SECRET", r"\b[a-z][a-z\d+.-]{1,20}://[^\s/:@]*:([^\s/@]+)@"),
+    EntityKind("date", "DATE", rf"\b(?:{_DATE})\b", _day, is_private=False, stands_alone=True),
     EntityKind("time", "TIME", r"\b(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?\b(?: ?[AaPp]\.?[Mm]\b)?", is_private=False),
     EntityKind(
         "money",
@@ -196,6 +213,9 @@ class PatternRecognizer:
         return _in_characters(data, found)
 
 
+JOINTS: Final = (b"-", b"/")
+"""Signs that join numbers to a longer one."""
+
 Place = tuple[int, int, str]
 """Where something begins and ends, and what it is."""
 
@@ -206,6 +226,8 @@ def _hits_of(kind: EntityKind, pattern: RegularExpression, data: bytes, check: C
         start, end = hit.span(1 if pattern.groups else 0)
         said = data[start:end].decode()
         length = kind.length(said) if said else 0
+        if kind.stands_alone and (data[start - 1 : start] in JOINTS or data[end : end + 1] in JOINTS):
+            continue
         if length:
             yield start, start + len(said[:length].encode()), kind.group
 

@@ -62,7 +62,7 @@ class TransformNode(Node):
 
     The text of an object is changed as a whole when the object ends, so that a hit may begin in one piece and end in another.
     Of documents the content is changed, of questions the text of each, of answers those that are text. Nothing else of them
-    changes.
+    changes. Steps with a pattern need the extra `text`.
     """
 
     provider = "transform"
