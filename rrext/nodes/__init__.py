@@ -49,6 +49,8 @@ BUILTIN: dict[str, str] = {
     "db_postgres": "rrext.nodes.sql.postgres.node:PostgresNode",
     "db_mysql": "rrext.nodes.sql.mysql:MysqlNode",
     "parse": "rrext.nodes.documents.parse:ParseNode",
+    "ocr": "rrext.nodes.images.ocr:OcrNode",
+    "thumbnail": "rrext.nodes.images.thumbnail:ThumbnailNode",
     "split": "rrext.nodes.documents.split:SplitNode",
     "llm_openai_api": "rrext.nodes.llm.openai:OpenAIApiNode",
     "llm_openai": "rrext.nodes.llm.openai:OpenAINode",

@@ -15,7 +15,18 @@ ROOT = Path(__file__).resolve().parents[2]
 
 HEAVY = (
     *("sqlalchemy", "sqlglot", "psycopg", "pymysql", "duckdb"),
-    *("qdrant_edge", "qdrant_client", "pgvector", "numpy", "tokenizers", "safetensors", "onnxruntime"),
+    *(
+        "PIL",
+        "cv2",
+        "rapidocr",
+        "qdrant_edge",
+        "qdrant_client",
+        "pgvector",
+        "numpy",
+        "tokenizers",
+        "safetensors",
+        "onnxruntime",
+    ),
     *(
         "neo4j",
         "ladybug",

@@ -32,7 +32,7 @@ def told(*parts: dict[str, Any], **options: Any) -> list[tuple[str, str, str]]:
 
 def test_each_row_of_the_table_names_known_lanes_and_nodes_that_are_here() -> None:
     nodes = foreign_nodes()
-    assert {"llm_mistral", "store_chroma", "chroma", "tool_github", "agent_llamaindex", "ocr"} <= nodes.keys()
+    assert {"llm_mistral", "store_chroma", "chroma", "tool_github", "agent_llamaindex", "image_cleanup"} <= nodes.keys()
     assert not nodes.keys() & {*BUILTIN, *ALIASES}
     catalog = Catalog(installed=False)
     for node in nodes.values():
@@ -97,10 +97,14 @@ def test_a_lane_that_our_node_lacks_is_an_error_beside_a_foreign_one_too() -> No
 
 
 def test_loaded_in_part_a_foreign_node_is_unavailable_and_its_wrong_lanes_are_no_reason_to_refuse_the_rest() -> None:
-    parts = (DROPPER, component("o", "ocr", "tags:dropper_1"), component("p", "tool_python", control="tool:dropper_1"))
+    parts = (
+        DROPPER,
+        component("o", "image_cleanup", "tags:dropper_1"),
+        component("p", "tool_python", control="tool:dropper_1"),
+    )
     loaded = load_pipeline(json.dumps(pipeline(*parts)), Catalog(installed=False), Environment(), partial=True)
     assert loaded.spec is not None
-    assert loaded.spec.component("o").missing == '"ocr" (image) is a node of RocketRide and not part of rrext.'
+    assert loaded.spec.component("o").missing == '"image_cleanup" (image) is a node of RocketRide and not part of rrext.'
 
 
 def test_an_own_node_of_that_name_is_the_node() -> None:

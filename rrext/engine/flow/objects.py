@@ -669,6 +669,10 @@ class NodeLink:
         """Whether the node listens on a lane; see `Node.listens`."""
         return f"write_{lane}" in self._objects.plan.methods[self.node_id] and self._objects.reaches(self.node_id)
 
+    def is_heard(self, lane: str) -> bool:
+        """Whether any node takes what the node sends on a lane; see `Node.is_heard`."""
+        return bool(self._objects.plan.receivers(self.node_id, lane))
+
     def target(self, method: Method) -> Target:
         """Make the target of a node method: passes a context to a method with a context parameter, and maintains `opened`."""
         call = getattr(self.node, method.name)

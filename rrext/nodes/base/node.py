@@ -227,6 +227,10 @@ class Node:
         wired to send them."""
         return self._link is not None and self._link.listens(lane)
 
+    def is_heard(self, lane: str) -> bool:
+        """Whether what this node sends on a lane reaches any node, while an object is open. Others need not be made."""
+        return self._link is not None and self._link.is_heard(lane)
+
     def publish(self, type: str, data: Any = None) -> None:
         """Publish a message to the subscribers of this pipeline: `type` is a word of yours, `data` a JSON value.
 

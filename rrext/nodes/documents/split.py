@@ -268,6 +268,10 @@ class ChunkMaker:
             place.update(objectId=object_id, chunkId=chunk_id, **_spot(passage, begin))
             yield _document(passage.text, place)
 
+    def of_picture(self, encoded: str) -> dict[str, Any]:
+        """Make the document of a picture, which is in base64."""
+        return {**_document(encoded, self._place()), "type": "Image"}
+
     def of_statement(self, text: str) -> dict[str, Any]:
         """Make a chunk of a text about the object, which stands nowhere in it."""
         return _document(text, self._place())

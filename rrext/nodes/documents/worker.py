@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import shutil
 import signal
 import socket
-import sys
-import sysconfig
 import tempfile
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from rrext.errors import ToolError
+from rrext.nodes.child.walls import PACKAGE, STANDARD, bound_memory, can_lock_in, fall_silent
 from rrext.nodes.child.worker import answer_of, begin, receive
 from rrext.nodes.documents.conversion import read, warm_up
 from rrext.nodes.documents.detection import load_detectors
@@ -36,18 +33,12 @@ from rrext.nodes.documents.records import (
 
 WORKER_GRACE: Final = 10.0
 """Seconds beyond a document's time; the server ends this process long before."""
-OPEN_FILES: Final = 64
-"""Descriptors: the socket, the standard streams, and what imports need."""
-
-_STANDARD = sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platstdlib"]
 
 
 def main() -> None:
     """Serve requests until the server is gone."""
     requests, answers, settings = begin(ReaderSettings)
-    _bound(resource.RLIMIT_AS, settings.memory)
-    _bound(resource.RLIMIT_CORE, 0)  # a core dump would hold texts of documents
-    _bound(resource.RLIMIT_NOFILE, OPEN_FILES)
+    bound_memory(settings.memory)
     decoder = msgspec.msgpack.Decoder(Message)
     while (received := receive(requests)) is not None:
         call, message = received[0], decoder.decode(received[1])
@@ -55,9 +46,7 @@ def main() -> None:
         if isinstance(message, LoadParser):
             nothing = os.open(os.devnull, os.O_WRONLY)
             _load()
-            _bound(resource.RLIMIT_FSIZE, 0)
-            for number in (1, 2):  # a parser that fails prints parts of documents, which must not get into the server's log
-                os.dup2(nothing, number)
+            fall_silent(nothing)
             answers.send(call, answer_of(lambda: None, ""))
         elif isinstance(message, ReadDocument):
             answers.send(call, answer_of(lambda message=message: _read(message), "The document reader"))
@@ -82,11 +71,6 @@ def _read(message: ReadDocument) -> msgspec.Raw:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _bound(what: int, most: int) -> None:
-    with contextlib.suppress(OSError, ValueError):  # a lower limit holds already, or the system has none
-        resource.setrlimit(what, (most, most))
-
-
 def _load() -> None:
     """Load the parser, and where the kernel can, give up the network and all files but modules before any document comes.
 
@@ -97,7 +81,7 @@ def _load() -> None:
     folder = os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="rrext-reader-")
     import kreuzberg
 
-    if not _can_lock_in():
+    if not can_lock_in():
         warm_up()
         shutil.rmtree(folder, ignore_errors=True)
         return
@@ -109,9 +93,8 @@ def _load() -> None:
     link.recv(1)
     from rrext.nodes.child.landlock import confine
 
-    # Not all of sys.path: it may hold the folder that the server was started in, with all its files.
     theirs = [os.path.dirname(kreuzberg.__file__), *load_detectors()]
-    confine(read=[*_STANDARD, str(Path(__file__).parents[2]), *theirs, folder])
+    confine(read=[*STANDARD, PACKAGE, *theirs, folder])
     warm_up()
     link.close()
     os.wait()
@@ -125,14 +108,6 @@ def _write_library(link: socket.socket, folder: str) -> None:
         link.recv(1)
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
-
-
-def _can_lock_in() -> bool:
-    if not sys.platform.startswith("linux") or len(os.listdir("/proc/self/task")) > 1:
-        return False
-    from rrext.nodes.child.landlock import NEEDED_ABI, abi
-
-    return abi() >= NEEDED_ABI
 
 
 if __name__ == "__main__":

@@ -46,8 +46,6 @@ image | image > text image | | background_removal depth_estimate detect detect_s
 image | image > image | | image_cleanup
 image | image documents > text documents | | image_vision_gemini image_vision_mistral image_vision_ollama image_vision_openai
 image | image documents > text documents | | llm_vision_gemini llm_vision_mistral llm_vision_ollama llm_vision_openai
-image | image documents > text table | | ocr
-image | image documents > image documents | | thumbnail
 audio | audio video > text | | audio_transcribe
 audio | text questions answers documents > audio | audio_tts | tts_elevenlabs tts_openai
 video | video > image table documents | | frame_grabber
