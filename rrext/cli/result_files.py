@@ -56,9 +56,11 @@ class ResultFile:
         self.kind: str = form or kind or "csv"
         if self.kind in PACKAGES and (missing := missing_packages(PACKAGES[self.kind][0], PACKAGES[self.kind][1])) is not None:
             raise Unavailable(f"{path}: {missing}")
-        self.path = path
-        folder = os.path.dirname(os.path.abspath(path))
-        fd, self.partial = tempfile.mkstemp(dir=folder, prefix=f".{os.path.basename(path)}.", suffix=".part")
+        self.path = os.path.realpath(path)  # a link stays one
+        if os.path.exists(self.path) and not os.path.isfile(self.path):
+            raise UsageError(f"{path} is no file")
+        folder, name = os.path.split(self.path)
+        fd, self.partial = tempfile.mkstemp(dir=folder, prefix=f".{name}.", suffix=".part")
         self._file: IO[bytes] = os.fdopen(fd, "wb")
         self._book: Workbook | None = None
         self._latest: Format | None = None

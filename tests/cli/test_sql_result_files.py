@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
 import openpyxl
 import pytest
-from commands import Done, InProcess
+from commands import Done, InProcess, spawned
 
 Ask = Callable[..., Done]
 ALL = """select *, [1, 2] as l, 1.25::decimal(10, 2) as d, 'x'::blob as b, id = 1 as t, timestamp '2026-01-02 03:04:05' as ts,
@@ -142,6 +143,28 @@ def test_a_file_keeps_its_rights_and_another_one_gets_the_usual_ones(ask: Ask, t
     assert ask("-o", "a.csv", "select 1 as a").code == ask("-o", "b.csv", "select 1 as a").code == 0
     modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("a.csv", "b.csv", "orders.csv")]
     assert (modes[0], modes[1]) == (0o600, modes[2])
+
+
+def test_a_link_stays_one_and_a_folder_is_no_file(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "a.csv").symlink_to("kept/b.csv")
+    (tmp_path / "folder.csv").mkdir()
+    assert ask("-o", "a.csv", "select 1 as a").code == 0
+    assert ((tmp_path / "a.csv").is_symlink(), (tmp_path / "kept" / "b.csv").read_text()) == (True, "a\n1\n")
+    done = ask("-o", "folder.csv", "select 1 as a")
+    assert (done.code, "folder.csv is no file" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "xlsx"])
+def test_ctrl_c_leaves_nothing_of_a_file(tmp_path: Path, ending: str) -> None:
+    (tmp_path / "a.csv").write_text("n\n1\n")
+    words = ["sql", "a.csv", "-o", f"b.{ending}", "select * from range(10000000000)"]
+    with spawned(*words, cwd=tmp_path) as process:
+        while not (spools := [*tmp_path.glob(".*")]) or not any(path.stat().st_size for path in spools):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(40) == 130
+    assert {path.name for path in tmp_path.iterdir()} == {"a.csv"}
 
 
 def test_json_of_a_form_may_have_another_ending(ask: Ask, tmp_path: Path) -> None:
