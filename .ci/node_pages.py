@@ -17,7 +17,7 @@ from rrext.errors import RrextError
 from rrext.nodes import BUILTIN
 from rrext.nodes.base import setup
 from rrext.nodes.base.node import InSpace, Node, Switch
-from rrext.nodes.sandbox.node import INSTALL
+from rrext.nodes.sandbox.engine import LANDLOCK
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.text.source import parse
 from rrext.secrets.names import is_secret
@@ -118,7 +118,7 @@ def arrow(lane: str, outs: list[str]) -> str:
 
 def extra_of(node: type[Node]) -> str:
     """The extra of the package that has what a node needs; empty if it needs nothing."""
-    text = INSTALL if node.provider == "tool_python" else node.unavailable() or ""  # its answer is about the kernel
+    text = LANDLOCK.install if node.provider == "tool_python" else node.unavailable() or ""  # its answer is about the kernel
     found = re.search(r"rrext\[([\w,-]+)\]", text)
     return found[1] if found else ""
 

@@ -193,6 +193,7 @@ PROMISES: dict[str, str] = {
     "python:lack:said": "A program that fails for what a sandbox has not is told so, with what to do instead",
     "python:result:ints": "An int of a program's result stays a number as far as readers of JSON have room for it",
     "python:packages:granted": "Programs read the packages that the operator offers and the pipeline allows, and no others",
+    "python:walls": "No program runs before its walls were seen from outside, whichever engine of the sandbox made them",
     "python:memory:total": "Programs that run together use no more than a total of memory; the largest is killed for it",
     # the editor face
     "editor:view:clients-text": "After any edits, in every unit, the server's text is the client's",

@@ -7,6 +7,7 @@ import socket
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import pytest
 from commands import EXAMPLES, InProcess, call, environment, spawned, until
@@ -52,6 +53,18 @@ def test_it_tells_of_python_the_limits_and_the_nodes(run: InProcess, tmp_path: P
     assert told["worse"] == ("missing", "ValueError: no idea")
     lines = run("doctor").out.decode().splitlines()
     assert lines[0].split() == ["STATE", "WHAT", "FOUND"]
+
+
+def test_it_tells_of_both_engines_what_they_lack(run: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rrext.nodes.sandbox.engine.sandlock_folder", lambda: None)
+    monkeypatch.setattr("rrext.nodes.sandbox.engine.bubblewrap", lambda: None)
+    monkeypatch.setattr("os.uname", lambda: SimpleNamespace(machine="x86_64", release="6.1"))
+    monkeypatch.setattr("sys.platform", "linux")
+    code, told = found(run)
+    assert code == 0
+    assert told["sandbox landlock"] == ("missing", 'it needs the package "sandlock": pip install "rrext[python]"')
+    state, words = told["sandbox bubblewrap"]
+    assert (state, words.endswith("apt install bubblewrap, or dnf install bubblewrap")) == ("missing", True)
 
 
 def test_a_limit_that_no_server_can_live_with_is_wrong() -> None:

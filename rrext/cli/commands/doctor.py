@@ -74,7 +74,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 def run(args: argparse.Namespace) -> int:
     """Look, and tell; 1 if something is wrong."""
-    told = [*_machine(), *_nodes(catalog_from(args)), *asyncio.run(_outside(args))]
+    told = [*_machine(), *_engines(), *_nodes(catalog_from(args)), *asyncio.run(_outside(args))]
     if args.json:
         for each in told:
             print(msgspec.json.encode(each).decode())
@@ -98,6 +98,16 @@ def _machine() -> Iterator[Diagnosis]:
     yield Diagnosis("wrong" if few else "ok", "open files", f"{files}, of which a server needs {DESCRIPTORS} (ulimit -n)")
     limits = ", ".join(f"{name} {limit:,} bytes" for name, limit in memory_limits().items())
     yield Diagnosis("ok", "memory", limits or "no limit")
+
+
+def _engines() -> Iterator[Diagnosis]:
+    """What isolates the programs of `tool_python`, the strongest first."""
+    from rrext.nodes.sandbox.engine import ENGINES, lack_of
+
+    for engine in ENGINES:
+        lack = lack_of(engine)
+        found = lack or "isolates programs of tool_python, as far as is known before one runs"
+        yield Diagnosis("ok" if lack is None else "missing", f"sandbox {engine.name}", found)
 
 
 def _nodes(catalog: Catalog) -> Iterator[Diagnosis]:

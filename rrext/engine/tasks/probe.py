@@ -58,6 +58,7 @@ def probe(loaded: LoadedPipeline, *, directory: str, confined: bool, packages: S
         else:
             usable[draft.id] = draft
             found += _missing(draft, loaded, directory, confined)
+            found += _unmet(draft)
             found += _not_offered(draft, packages)
     if loaded.spec is not None:
         components = components_of(loaded, directory=directory, confined=confined)
@@ -97,6 +98,13 @@ def _missing(draft: ComponentSpec, loaded: LoadedPipeline, directory: str, confi
     except Exception as error:
         text = f"{node.__name__} could not say whether its files are there: {_described(error)}"
         yield Problem("node_unavailable", "error", text, below(draft.path, "provider"))
+
+
+def _unmet(draft: ComponentSpec) -> Iterator[Problem]:
+    """The settings of a component that ask for what this machine does not have."""
+    if draft.node is not None and draft.settings is not None:
+        for setting, message in draft.node.unmet(draft.settings):
+            yield Problem("node_unavailable", "error", f"{message}.", below(draft.section, setting))
 
 
 def _not_offered(draft: ComponentSpec, packages: Sequence[str]) -> Iterator[Problem]:

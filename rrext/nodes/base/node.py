@@ -180,6 +180,11 @@ class Node:
         return ()
 
     @classmethod
+    def unmet(cls, config: Any) -> Iterable[tuple[str, str]]:
+        """The settings that ask for what this machine does not have, each with a message, for `rrext check`."""
+        return ()
+
+    @classmethod
     def require_member(cls, shared: Any, user_id: str | None, space_id: str) -> None:
         """Return if a user is in a space. Raises the same `RrextError` for a space that does not exist.
 

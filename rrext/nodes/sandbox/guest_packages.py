@@ -17,7 +17,7 @@ _SETTINGS = {
     **dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1"),
     "MPLBACKEND": "Agg",
     # matplotlib wants a folder that it may write to, for a list of fonts that it can make anew: one that looks so will do.
-    "MPLCONFIGDIR": "/" if os.access("/", os.W_OK) else "/tmp",
+    "MPLCONFIGDIR": next((folder for folder in ("/", "/tmp") if os.access(folder, os.W_OK)), "/"),
 }
 """Environment variables of libraries, as far as the program has not set them."""
 
@@ -40,6 +40,7 @@ class Packages:
             import logging
 
             logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # it warns that its list was not kept
+            _seem_writable(_SETTINGS["MPLCONFIGDIR"])
         if not place.endswith("/"):
             return spec_from_file_location(name, place)
         spec = ModuleSpec(name, None, is_package=True)
@@ -55,3 +56,14 @@ class Packages:
         for key, folder in self._distributions.items():
             if wanted in (None, key):
                 yield PathDistribution(Path(folder))
+
+
+def _seem_writable(folder: str) -> None:
+    """Let `os.access` say that a folder can be written to, where it says so of none."""
+    access = os.access
+
+    def seeming(path: "int | str | bytes | os.PathLike[str] | os.PathLike[bytes]", mode: int, **where: bool) -> bool:
+        return (path == folder and mode == os.W_OK) or access(path, mode, **where)
+
+    if not access(folder, os.W_OK):
+        os.access = seeming

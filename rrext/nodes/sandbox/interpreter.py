@@ -41,7 +41,11 @@ class Files:
         self.names = (library,)
         self.devices = ("/dev/null",)
         self.roots = (*self.execute, library, *around)
-        self.installed = tuple(os.path.join(library, name) for name in entries if name in _INSTALLED)
+        installed = [os.path.join(library, name) for name in entries if name in _INSTALLED]
+        for root in around:  # where the library lies among the shared ones, these have other names for the same folders
+            above = os.path.realpath(root) + os.sep
+            installed += [os.path.join(root, folder[len(above) :]) for folder in installed if folder.startswith(above)]
+        self.installed = tuple(dict.fromkeys(installed))
         self.hidden = tuple(path for folder in self.installed for path in self._others(folder))
 
     def _others(self, folder: str) -> list[str]:

@@ -193,41 +193,60 @@ def _check(value: int, what: str) -> None:
         raise OSError(number, f"{what}: {os.strerror(number)}")
 
 
+SET_FILE_CAPABILITIES = 1 << 31
+"""The capability CAP_SETFCAP, as a mask: without it no process of root makes a namespace in which root is somebody."""
+
 _CAP_VERSION_3 = 0x20080522
 _PR_CAPBSET_DROP, _PR_CAPBSET_READ, _PR_SET_SECUREBITS, _PR_CAP_AMBIENT = 24, 23, 28, 47
-_CAP_AMBIENT_CLEAR_ALL = 4
+_CAP_AMBIENT_RAISE, _CAP_AMBIENT_CLEAR_ALL = 2, 4
 _ROOT_IS_NOBODY = 0b101111  # NOROOT, NO_SETUID_FIXUP and KEEP_CAPS off for good: being uid 0 grants nothing
 
 
-def drop_capabilities() -> None:
-    """Drop every capability, in all sets and for all children. Raises `OSError` if one is left."""
-    if status_of(os.getpid())["CapPrm"] != 0:
+def drop_capabilities(keep: int = 0) -> None:
+    """Drop every capability, in all sets and for all children, but for those of the mask `keep` which the process has; of these
+    only the first 32. Raises `OSError` if another one is left.
+    """
+    had = status_of(os.getpid())["CapPrm"]
+    keep &= had
+    if had != 0:
         capability = 0
         while _prctl(_PR_CAPBSET_READ, capability) >= 0:
-            _prctl(_PR_CAPBSET_DROP, capability)
+            if not keep >> capability & 1:
+                _prctl(_PR_CAPBSET_DROP, capability)
             capability += 1
         _prctl(_PR_SET_SECUREBITS, _ROOT_IS_NOBODY)
         _prctl(_PR_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL)
-        header, nothing = struct.pack("<Ii", _CAP_VERSION_3, 0), bytes(24)
-        _libc.capset(header, nothing)
+        _libc.capset(struct.pack("<Ii", _CAP_VERSION_3, 0), struct.pack("<6I", keep, keep, keep, 0, 0, 0))
+        for capability in range(keep.bit_length()):
+            if keep >> capability & 1:
+                _prctl(_PR_CAP_AMBIENT, _CAP_AMBIENT_RAISE, capability)
     status = status_of(os.getpid())
-    left = [name for name in ("CapPrm", "CapEff", "CapInh", "CapAmb") if status[name]]
+    left = [name for name in ("CapPrm", "CapEff", "CapInh", "CapAmb") if status[name] & ~keep]
     if left:
         raise OSError(f"capabilities could not be given up: {', '.join(left)}")
 
 
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parents end. Raises `OSError` if that fails."""
+    _check(_prctl(_PR_SET_CHILD_SUBREAPER, 1), "subreaper")
+
+
 def status_of(pid: int) -> dict[str, int]:
-    """The kernel's status of a process: its capability sets, `NoNewPrivs`, `Seccomp`, `Seccomp_filters`."""
+    """The kernel's status of a process: its capability sets, `NoNewPrivs`, `Seccomp`, `Seccomp_filters`, and its number in its
+    own namespace, `NSpid`."""
     found: dict[str, int] = {}
     with open(f"/proc/{pid}/status") as lines:
         for line in lines:
             name, _, value = line.partition(":")
             if name.startswith("Cap"):
                 found[name] = int(value, 16)
-            elif name.startswith(("Seccomp", "NoNewPrivs")):
-                found[name] = int(value)
+            elif name.startswith(("Seccomp", "NoNewPrivs", "NSpid")):
+                found[name] = int(value.split()[-1])
     return found
 
 
-def _prctl(option: int, argument: int) -> int:
-    return int(_libc.prctl(option, *map(ctypes.c_ulong, (argument, 0, 0, 0))))
+def _prctl(option: int, *arguments: int) -> int:
+    return int(_libc.prctl(option, *map(ctypes.c_ulong, (*arguments, 0, 0, 0)[:4])))

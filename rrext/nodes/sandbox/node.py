@@ -1,4 +1,4 @@
-"""`tool_python`: runs the programs of agents and other callers in a sandbox on `sandlock`, or gives the reason why it cannot.
+"""`tool_python`: runs the programs of agents and other callers in a sandbox, or gives the reason why it cannot.
 
 The child kit starts, restarts and ends the warden. The warden does not answer requests as the other children do: each call has
 a socket of its own, to a supervisor that the warden forks. A fork copies what the warden has, so it has one thread, no
@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -24,6 +23,7 @@ from rrext.errors import Cancelled, InvalidArguments, ShuttingDown, ToolError, U
 from rrext.nodes.base.node import Node
 from rrext.nodes.child.process import launch, reap
 from rrext.nodes.child.supervisor import Supervisor
+from rrext.nodes.sandbox.engine import Choice, SandboxEngine, lack_of, missing_piece, told, wanted
 from rrext.nodes.sandbox.grant import (
     LEAST_MEMORY,
     LONGEST_TIMEOUT,
@@ -70,14 +70,15 @@ class PythonNode(Node):
     """Runs Python programs in a sandbox: the whole standard library, but no file, network or process of this machine.
     Installed packages are there if the operator offers them and `allowedModules` names them.
 
-    Each program has a fresh interpreter, bounded in time, memory, threads and output. Where the machine cannot
-    isolate it, the tool is unavailable; a program never runs unprotected.
+    Each program has a fresh interpreter, bounded in time, memory, threads and output. Where the machine can isolate it
+    neither with Landlock, for which the extra is, nor with bubblewrap, which needs none, the tool is unavailable; a program
+    never runs unprotected.
     """
 
     provider = "tool_python"
     title = "Python"
     class_types = ("tool",)
-    shared: SandlockSandbox
+    shared: Sandbox
 
     class Config:
         timeout: Annotated[float, "Seconds until a program is killed; taken as 1 to 1200."] = DEFAULTS.timeout
@@ -91,12 +92,20 @@ class PythonNode(Node):
             list[Module | str],
             "Packages that programs may import beside the standard library, if the operator offers them (--python-package).",
         ] = []
+        engine: Annotated[
+            Choice, "What isolates programs: `landlock`, `bubblewrap`, or `auto`, the strongest of them that this machine has."
+        ] = "auto"
 
     @classmethod
     def unavailable(cls) -> str | None:
         """The reason why this machine cannot isolate programs, if any."""
-
         return missing_piece()
+
+    @classmethod
+    def unmet(cls, config: Any) -> Iterator[tuple[str, str]]:
+        """The engine that is demanded and cannot isolate programs here."""
+        if (reason := missing_piece(config.engine)) is not None:
+            yield "engine", reason
 
     @classmethod
     def not_offered(cls, config: Any, packages: Sequence[str]) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -110,7 +119,7 @@ class PythonNode(Node):
 
     @classmethod
     @asynccontextmanager
-    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[SandlockSandbox]:
+    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[Sandbox]:
         """Make one sandbox for all objects; it starts at the first program."""
         from rrext.nodes.sandbox.grant import NOTHING
 
@@ -119,7 +128,7 @@ class PythonNode(Node):
         if grant.names:
             offered = f"Python with {', '.join(grant.names)} beside the standard library."
             ctx.tool_description = f"{ctx.tool_description}\n\n{offered}".strip()
-        sandbox = SandlockSandbox(grant)
+        sandbox = Sandbox(grant, config.engine)
         try:
             yield sandbox
         finally:
@@ -192,45 +201,10 @@ OVERTIME: Final = 60.0
 FAREWELL: Final = 2.0
 """Seconds for the warden to end by itself."""
 
-INSTALL = 'pip install "rrext[python]"'
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _WARDEN = os.path.join(_HERE, "warden.py")
-_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))
-_BOOT = "import sys; sys.path.extend(sys.argv[3:]); from rrext.nodes.sandbox.warden import main; main()"
-
-
-def missing_piece() -> str | None:
-    """The feature that this machine lacks, as far as known without a test; None if it lacks none.
-
-    Imports `ctypes` to ask the kernel: call it from a worker thread.
-    """
-    if sys.platform != "linux":
-        return "tool_python isolates programs with Linux's Landlock: it needs Linux 6.12 or newer"
-    system = os.uname()
-    if system.machine != "x86_64":
-        return f"tool_python isolates programs on x86-64 alone, and this machine is {system.machine}"
-    if _package_folder() is None:
-        return f'tool_python needs the package "sandlock": {INSTALL}'
-    return _missing_in_kernel(system.release)
-
-
-def _missing_in_kernel(release: str) -> str | None:
-    from rrext.nodes.child.landlock import NEEDED_ABI, abi
-
-    offered = abi()
-    if offered >= NEEDED_ABI:
-        return None
-    have = f"only Landlock ABI {offered}" if offered else "no Landlock, or it is switched off (see the boot parameter lsm=)"
-    return f"tool_python needs Linux 6.12 or newer with Landlock ABI {NEEDED_ABI}, and this kernel, {release}, has {have}"
-
-
-def _package_folder() -> str | None:
-    from importlib.util import find_spec
-
-    spec = find_spec("sandlock")
-    if spec is None or spec.origin is None:
-        return None
-    return os.path.dirname(os.path.dirname(os.path.abspath(spec.origin)))
+_ROOTS = os.path.dirname(os.path.dirname(os.path.dirname(_HERE))), os.path.dirname(os.path.dirname(msgspec.__file__))
+_BOOT = "import sys; sys.path.extend(sys.argv[5:]); from rrext.nodes.sandbox.warden import main; main()"
 
 
 class _Greeting(msgspec.Struct, frozen=True):
@@ -241,23 +215,23 @@ class _Greeting(msgspec.Struct, frozen=True):
 class WardenProcess:
     """The warden, ready to take programs. `alone`: the kernel also granted namespaces, so that names of files are hidden."""
 
-    def __init__(self, grant: Grant = NOTHING) -> None:
+    def __init__(self, engine: SandboxEngine, grant: Grant = NOTHING) -> None:
         """Start the warden and wait until it is ready. Raises `Unavailable` if this machine cannot isolate programs."""
-        folder = _package_folder()
-        if folder is None:
-            raise Unavailable(f'tool_python needs the package "sandlock": {INSTALL}')
+        piece = engine.piece()
+        if piece is None:
+            raise Unavailable(told({engine.name: f"it is gone: {engine.install}"}))
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, os.fdopen(os.memfd_create("grant"), "wb") as given:
             given.write(msgspec.json.encode(grant))
             given.seek(0)
             passed = theirs.fileno(), given.fileno()
-            boot = command("-c", _BOOT, *map(str, passed), _ROOT, folder)
+            boot = command("-c", _BOOT, *map(str, passed), engine.name, piece, *_ROOTS)
             # A terminal's Ctrl-C is the server's to handle.
             self._child = launch(boot, "the sandbox", {}, passed, streams=subprocess.DEVNULL, new_session=True)
         greeting = self._greeting()
         if greeting.missing is not None:
             self.close(FAREWELL)
-            raise Unavailable(f"This machine cannot isolate programs: {greeting.missing}")
+            raise Unavailable(f"this machine cannot isolate programs: {greeting.missing}")
         self.alone = greeting.alone
 
     @property
@@ -298,17 +272,19 @@ class WardenProcess:
         return msgspec.json.decode(word, type=_Greeting) if word else _Greeting("the warden did not start")
 
 
-class SandlockSandbox:
+class Sandbox:
     """Runs programs that are not trusted. Methods block; call them from a worker thread, any number at a time.
 
     Programs may import the packages of `grant`. Costs nothing until the first program, which starts the warden and tests the
-    confinement.
+    confinement. `engine` is that of the first program, the strongest of the choice whose confinement holds; None before.
     """
 
-    def __init__(self, grant: Grant = NOTHING) -> None:
+    def __init__(self, grant: Grant = NOTHING, choice: Choice = "auto") -> None:
         self._lock = threading.RLock()  # the test of the confinement is a call, too
-        self._wardens = Supervisor(partial(WardenProcess, grant), closed="The sandbox is closed")
-        self._grant = grant
+        self.engine: SandboxEngine | None = None
+        self._wardens: Supervisor[WardenProcess] | None = None
+        self._choice: Choice = choice
+        self.grant = grant
         self._missing: str | None = None
         self._checked = False
         self._closed = False
@@ -316,7 +292,7 @@ class SandlockSandbox:
     @property
     def warden(self) -> WardenProcess | None:
         """The warden; None if it does not run."""
-        return self._wardens.running
+        return None if self._wardens is None else self._wardens.running
 
     def run(
         self, code: str, limits: SandboxLimits, on_cancel: Callable[[Callable[[], object]], None] | None = None
@@ -333,24 +309,40 @@ class SandlockSandbox:
         """End the warden and all its children. The sandbox is not used again."""
         with self._lock:
             self._closed = True
-            self._wardens.close(FAREWELL)
+            if self._wardens is not None:
+                self._wardens.close(FAREWELL)
 
     def _check(self) -> None:
         """Test the confinement, once. Raises `Unavailable`."""
         if not self._checked:
             with self._lock:
                 if not self._checked:
-                    self._missing = missing_piece() or self._try_walls()
+                    self._missing = self._choose_engine()
                     self._checked = True
         if self._missing is not None:
             raise Unavailable(self._missing)
 
-    def _try_walls(self) -> str | None:
+    def _choose_engine(self) -> str | None:
+        """Take the first engine whose walls hold; if there is none, return the reasons."""
+        lacks: dict[str, str] = {}
+        for engine in wanted(self._choice):
+            lack = lack_of(engine) or self._try_walls(engine)
+            if lack is None:
+                self.engine = engine
+                return None
+            lacks[engine.name] = lack
+        return told(lacks)
+
+    def _try_walls(self, engine: SandboxEngine) -> str | None:
+        self._wardens = Supervisor(partial(WardenProcess, engine, self.grant), closed="The sandbox is closed")
         try:
             wrong = verdict(self._call(probe(_WARDEN), SandboxLimits(), None))
+            lack = f"this machine does not isolate programs: {wrong}" if wrong else None
         except Unavailable as error:
-            return error.message
-        return f"This machine does not isolate programs: {wrong}" if wrong else None
+            lack = error.message
+        if lack is not None:
+            self._wardens.close(FAREWELL)
+        return lack
 
     def _call(self, code: str, limits: SandboxLimits, on_cancel: Callable[[Callable[[], object]], None] | None) -> PythonRun:
         ours, theirs = socket.socketpair()
@@ -374,7 +366,7 @@ class SandlockSandbox:
                 raise self._lost(cancelled) from error
             except TimeoutError as error:
                 raise ToolError("The sandbox did not answer in time; the program was given up") from error
-        return outcome(msgspec.json.decode(answer, type=ProgramEnd), report, limits, self._grant)
+        return outcome(msgspec.json.decode(answer, type=ProgramEnd), report, limits, self.grant)
 
     def _lost(self, cancelled: bool) -> Exception:
         if cancelled:
@@ -385,7 +377,7 @@ class SandlockSandbox:
 
     def _hand_over(self, link: socket.socket) -> None:
         """Pass a call's socket to the warden; start the warden if it does not run."""
-        if self._closed:
+        if self._closed or self._wardens is None:
             raise ShuttingDown("The sandbox is closed")
         for _ in range(2):
             if self._wardens.process().take(link):
@@ -395,7 +387,7 @@ class SandlockSandbox:
     def __repr__(self) -> str:
         warden = self.warden
         state = "closed" if self._closed else "idle" if warden is None else f"warden {warden.id}"
-        return f"<SandlockSandbox {state}>"
+        return f"<Sandbox {state}>"
 
 
 def _hang_up(link: socket.socket) -> None:
@@ -418,7 +410,7 @@ def mode():
 
 attempts = {{
     "read a file": lambda: open({path!r}).close(),
-    "list a directory": lambda: os.listdir("/"),
+    "list a directory": lambda: os.listdir(os.path.dirname({path!r})),
     "read its environment": lambda: open("/proc/self/environ").close(),
     "write a file": lambda: os.open("/dev/shm/rrext-probe", os.O_CREAT | os.O_EXCL | os.O_WRONLY),
     "change a file's mode": mode,
@@ -439,7 +431,7 @@ for name, attempt in attempts.items():
 
 
 def probe(path: str) -> str:
-    """The program; `path` is a file that a guest must not be able to read."""
+    """The program; `path` is a file that a guest must not be able to read, in a folder that it must not list."""
     return _TEMPLATE.format(path=path)
 
 

@@ -4,7 +4,7 @@ The warden forks a supervisor for each call. Over `host`, a socket to the server
 timeout, memory, total_memory, threads, open_files, output, result}`, and answers with one, `{why, exit_code, signal,
 stdout, stderr}`, followed by the guest's own report, unread. If the server closes its end, or dies, the guest is killed.
 
-The guest is an interpreter in sandlock's confinement, with three pipes and a channel (`GuestProcess`).
+The guest is an interpreter in the confinement of an engine (`Walls`), with two pipes and a channel (`GuestProcess`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ import select
 import signal
 import socket
 import time
-from typing import Any, Final
-
-import sandlock
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Final
 
 from rrext.nodes.sandbox.grant import Share
 from rrext.nodes.sandbox.guest import LOCKED
-from rrext.nodes.sandbox.interpreter import Files, block, command, receive
+from rrext.nodes.sandbox.interpreter import block, receive
 from rrext.nodes.sandbox.kernel import compile_filter, status_of
 from rrext.nodes.sandbox.outcome import Capture
 
@@ -40,14 +39,29 @@ ENVELOPE: Final = 1024
 """Bytes of a report beside the result itself: the exit code, and a word of up to 100 characters."""
 
 
-def supervise(host: socket.socket, files: Files, guest_code: bytes, share: Share) -> None:
+class Walls(ABC):
+    """An engine in the warden. The warden makes it, with what programs may read, and is confined by `enclose`."""
+
+    @abstractmethod
+    def enclose(self) -> bool:
+        """Confine the warden, which has one thread, as far as the engine can then still work. Returns whether names of files
+        are hidden from guests. Raises `OSError` if that fails."""
+
+    @abstractmethod
+    def start(self) -> GuestProcess:
+        """Start the guest of this process, a supervisor."""
+
+
+def supervise(host: socket.socket, walls: Walls, guest_code: bytes, share: Share) -> None:
     """Serve the one request of `host`; write the guest's memory use to `share`.
 
     Raises `EOFError` if it is given up before it is made.
     """
     request: dict[str, Any] = json.loads(receive(host))
     try:
-        guest = GuestProcess(files, guest_code)
+        guest = walls.start()
+        guest.send(guest_code)
+        guest.send(compile_filter(guest.inside))
     except Exception as error:
         _answer(host, {"why": f"walls: {error or type(error).__name__}"})
         return
@@ -153,8 +167,8 @@ class _GuestWatch:
             cores = os.cpu_count() or 1
             # The time limit ends a program long before; this limit works even without a supervisor.
             cpu = int(request["timeout"] * cores) + 2
-            self._guest.bound(memory=request["memory"], open_files=request["open_files"], cpu=cpu)
             self._guest.check_walls()
+            self._guest.bound(memory=request["memory"], open_files=request["open_files"], cpu=cpu)
         except (WallMissing, OSError) as error:
             self._stop(f"walls: {error}")
             return
@@ -180,7 +194,7 @@ PENDING_SIGNALS: Final = 64
 """Signals that wait in a guest: the kernel counts those of all processes of a user together, and has about 100,000."""
 
 # Runs what it is sent: the guest's own code, compiled in the warden so that no guest compiles it again.
-_BOOT = (
+BOOT: Final = (
     "import marshal,os\n"
     "def r(n):\n"
     " b=b''\n"
@@ -191,31 +205,41 @@ _BOOT = (
     "for c in codes: exec(c,n)\n"
     "raise SystemExit(n['main'](n['encode_result'],n.get('Packages'),*given))\n"
 )
-_FILTERS = 2  # sandlock's and the guest's own, beside any that the server was started with
 
 
 class WallMissing(Exception):
     """A required protection is missing; no code of the program has run."""
 
 
-class GuestProcess:
-    """Starts a guest from this process, and takes over its descriptors 0, 1 and 2. One for each process."""
+class GuestProcess(ABC):
+    """A guest of this process. It gets descriptors 0, 1 and 2 of this process, of which there is one for each guest.
 
-    def __init__(self, files: Files, guest_code: bytes) -> None:
+    `pid` is its process id here, `inside` as the guest sees it, and `pidfd` is readable when all of it has ended.
+    """
+
+    filters: ClassVar[int] = 1
+    """Filters of system calls that a guest must have beside those that the server was started with."""
+
+    def __init__(self) -> None:
         self.channel, theirs = socket.socketpair()
         self.stdout, out_end = os.pipe()
         self.stderr, err_end = os.pipe()
         for end, standard in ((theirs.detach(), 0), (out_end, 1), (err_end, 2)):
             os.dup2(end, standard)
             os.close(end)
-        self.process: Any = _policy(files).popen(command("-c", _BOOT))
+        self.pid, self.inside = self.start()
         nothing = os.open(os.devnull, os.O_RDWR)
         for standard in (0, 1, 2):  # only the guest holds them now, so that they close with it
             os.dup2(nothing, standard)
-        self.pid: int = self.process.pid
         self.pidfd = os.pidfd_open(self.pid)
-        self.send(guest_code)
-        self.send(compile_filter(self.pid))
+
+    @abstractmethod
+    def start(self) -> tuple[int, int]:
+        """Start the interpreter with `BOOT`, and return `pid` and `inside`."""
+
+    @abstractmethod
+    def wait(self) -> tuple[int, int]:
+        """The guest's exit status, or −1, and the signal that killed it, or 0."""
 
     def send(self, data: bytes) -> None:
         """Send the guest a block. No error if the guest is dead: its watcher notices that."""
@@ -242,14 +266,18 @@ class GuestProcess:
 
     def check_walls(self) -> None:
         """Check the guest's confinement from outside, after it says `LOCKED`. Raises `WallMissing`."""
+        if wrong := self.missing_walls():
+            raise WallMissing(", ".join(wrong))
+
+    def missing_walls(self) -> list[str]:
+        """The names of the walls that do not stand."""
         status = status_of(self.pid)
         wrong = [name for name in ("CapPrm", "CapEff", "CapInh", "CapAmb") if status[name]]
         if status["NoNewPrivs"] != 1:
             wrong.append("NoNewPrivs")
-        if status["Seccomp"] != 2 or status["Seccomp_filters"] < status_of(os.getpid())["Seccomp_filters"] + _FILTERS:
+        if status["Seccomp"] != 2 or status["Seccomp_filters"] < status_of(os.getpid())["Seccomp_filters"] + self.filters:
             wrong.append("Seccomp")
-        if wrong:
-            raise WallMissing(", ".join(wrong))
+        return wrong
 
     def thread_count(self) -> int:
         """The number of the guest's threads, its first one included; 0 once it is gone."""
@@ -272,22 +300,3 @@ class GuestProcess:
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
         except ProcessLookupError:
             pass
-
-    def wait(self) -> tuple[int, int]:
-        """The guest's exit status, or −1, and the signal that killed it, or 0."""
-        end = self.process.wait()
-        if end.reason == sandlock.ExitReason.EXITED:
-            return end.exit_code, 0
-        # sandlock has no number for a kill that is beyond asking: SIGKILL is the only such signal.
-        return -1, end.signal if end.signal > 0 else int(signal.SIGKILL)
-
-
-def _policy(files: Files) -> Any:
-    return sandlock.Sandbox(
-        fs_readable=[*files.roots, *files.packages],
-        fs_writable=list(files.devices),
-        fs_denied=list(files.hidden),
-        clean_env=True,
-        max_processes=1,
-        cwd="/",
-    )

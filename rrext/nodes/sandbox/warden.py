@@ -29,12 +29,15 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Serve the control socket whose descriptor is the first argument, with the `Grant` of the second. Never returns."""
+    """Serve the control socket whose descriptor is the first argument. Never returns.
+
+    The second one is that of the `Grant`, the third names the engine, the fourth is its piece.
+    """
     control = socket.socket(fileno=int(sys.argv[1]))
     server = os.getppid()
     try:
         with open(int(sys.argv[2]), "rb") as given:
-            warden = _Warden(json.load(given))
+            warden = _Warden(json.load(given), sys.argv[3], sys.argv[4])
     except Exception as error:
         control.send(json.dumps({"missing": f"{type(error).__name__}: {error}"}).encode())
         os._exit(1)
@@ -43,24 +46,25 @@ def main() -> None:
 
 
 class _Warden:
-    def __init__(self, grant: dict[str, Any]) -> None:
-        from rrext.nodes.child.landlock import confine
+    def __init__(self, grant: dict[str, Any], engine: str, piece: str) -> None:
         from rrext.nodes.sandbox import guest, guest_packages, values
         from rrext.nodes.sandbox.grant import Usage
         from rrext.nodes.sandbox.interpreter import Files
-        from rrext.nodes.sandbox.kernel import drop_capabilities, move_out
         from rrext.nodes.sandbox.supervisor import supervise
+
+        if engine == "landlock":
+            from rrext.nodes.sandbox.landlock import LandlockWalls as Engine
+        else:
+            from rrext.nodes.sandbox.bubblewrap import BubblewrapWalls as Engine
 
         self.supervise = supervise
         self.usage = Usage()
         self.running: dict[int, Share] = {}
-        self.files = files = Files(grant["paths"])
+        self.walls = Engine(Files(grant["paths"]), piece)
         sources = [values.__file__, *([guest_packages.__file__] if grant["modules"] else ()), guest.__file__]
         given = grant["modules"], grant["distributions"]
         self.guest_code = marshal.dumps((list(map(_compiled, sources)), given))
-        self.alone = move_out((*files.roots, *files.devices, "/proc"), files.installed, files.packages)
-        drop_capabilities()
-        confine(execute=files.execute, read=(*files.read, "/proc"), names=files.names, write=files.devices)
+        self.alone = self.walls.enclose()
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes ended supervisors away
         gc.freeze()
 
@@ -101,7 +105,7 @@ class _Warden:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, *map(ctypes.c_ulong, (signal.SIGKILL, 0, 0, 0)))
             if os.getppid() == warden:  # else the warden died before the line above
                 with socket.socket(fileno=descriptor) as host:
-                    self.supervise(host, self.files, self.guest_code, share)
+                    self.supervise(host, self.walls, self.guest_code, share)
         finally:
             os._exit(0)
 

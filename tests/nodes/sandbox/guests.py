@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from rrext.nodes.sandbox.engine import LANDLOCK
 from rrext.nodes.sandbox.grant import SandboxLimits
-from rrext.nodes.sandbox.node import SandlockSandbox
+from rrext.nodes.sandbox.node import Sandbox
 from rrext.nodes.sandbox.outcome import PythonRun
 
 GONE_WITHIN = 10.0
@@ -19,7 +20,7 @@ T = TypeVar("T")
 
 
 class Guests:
-    def __init__(self, sandbox: SandlockSandbox) -> None:
+    def __init__(self, sandbox: Sandbox) -> None:
         self.sandbox = sandbox
 
     def run(self, code: str, **limits: Any) -> PythonRun:
@@ -37,6 +38,12 @@ class Guests:
         found = self.sandbox.warden
         assert found is not None
         return found.id
+
+    @property
+    def processes(self) -> int:
+        """Processes of one program: its supervisor and itself; bubblewrap's monitor and its keeper stand between them."""
+        assert self.sandbox.engine is not None
+        return 2 if self.sandbox.engine is LANDLOCK else 4
 
     def left_behind(self) -> list[int]:
         """Processes below the warden that do not end by themselves, now that no program runs."""

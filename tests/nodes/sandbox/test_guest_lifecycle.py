@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -15,8 +16,10 @@ import pytest
 from guests import Guests, descendants, still_there, wait_until
 
 from rrext.errors import Cancelled, RrextError, ShuttingDown, ToolError
+from rrext.nodes.sandbox.engine import BUBBLEWRAP, LANDLOCK, SandboxEngine
 from rrext.nodes.sandbox.grant import SandboxLimits
-from rrext.nodes.sandbox.node import SandlockSandbox
+from rrext.nodes.sandbox.kernel import SET_FILE_CAPABILITIES
+from rrext.nodes.sandbox.node import Sandbox
 
 pytestmark = pytest.mark.system
 
@@ -27,14 +30,14 @@ LIMITS = SandboxLimits(timeout=30.0)
 class Call:
     """A program that runs in a thread, and how its call ended."""
 
-    def __init__(self, sandbox: SandlockSandbox, code: str) -> None:
+    def __init__(self, sandbox: Sandbox, code: str) -> None:
         self.cancel: Callable[[], object] | None = None
         self.error: RrextError | None = None
         self.answer: Any = None
         self.thread = threading.Thread(target=self._run, args=(sandbox, code))
         self.thread.start()
 
-    def _run(self, sandbox: SandlockSandbox, code: str) -> None:
+    def _run(self, sandbox: Sandbox, code: str) -> None:
         try:
             self.answer = sandbox.run(code, LIMITS, self._keep)
         except RrextError as error:
@@ -47,7 +50,7 @@ class Call:
 def running(guests: Guests, count: int = 1) -> list[int]:
     """Supervisors and guests, once `count` guests run."""
     guests.result("result = 1")
-    return wait_until(lambda: pids if len(pids := descendants(guests.warden)) == 2 * count else None)
+    return wait_until(lambda: pids if len(pids := descendants(guests.warden)) == guests.processes * count else None)
 
 
 def test_a_cancelled_program_is_gone_when_its_call_ends(guests: Guests) -> None:
@@ -68,7 +71,8 @@ def test_a_call_cancelled_before_it_begins_runs_nothing(guests: Guests) -> None:
 
 
 def test_closing_the_sandbox_ends_what_runs(guests: Guests) -> None:
-    sandbox = SandlockSandbox()
+    assert guests.sandbox.engine is not None
+    sandbox = Sandbox(choice=guests.sandbox.engine.name)
     others = Guests(sandbox)
     others.result("result = 1")
     calls = [Call(sandbox, FOREVER) for _ in range(3)]
@@ -96,8 +100,8 @@ def test_a_warden_that_is_killed_takes_its_programs_along_and_is_replaced(guests
 SERVER = """
 import sys, threading
 from rrext.nodes.sandbox.grant import SandboxLimits
-from rrext.nodes.sandbox.node import SandlockSandbox
-sandbox = SandlockSandbox()
+from rrext.nodes.sandbox.node import Sandbox
+sandbox = Sandbox(choice=sys.argv[1])
 sandbox.run("1", SandboxLimits())
 for code in ("while True: pass", "import time; time.sleep(600)", "import signal, os; os.kill(os.getpid(), signal.SIGSTOP)"):
     threading.Thread(target=sandbox.run, args=(code, SandboxLimits(timeout=600)), daemon=True).start()
@@ -107,13 +111,14 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_programs_end_when_the_server_is_killed(number: int) -> None:
+def test_programs_end_when_the_server_is_killed(guests: Guests, engine: SandboxEngine, number: int) -> None:
+    guests.result("result = 1")
     with subprocess.Popen(
-        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
+        [sys.executable, "-c", SERVER, engine.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
     ) as server:
         assert server.stdout is not None
         assert server.stdout.readline() == b"running\n"
-        pids = wait_until(lambda: pids if len(pids := descendants(server.pid)) == 7 else None)
+        pids = wait_until(lambda: pids if len(pids := descendants(server.pid)) == 1 + 3 * guests.processes else None)
         server.send_signal(number)
     assert still_there(pids) == []
 
@@ -141,15 +146,16 @@ def test_calls_leave_no_descriptor_open(guests: Guests) -> None:
     assert wait_until(lambda: len(os.listdir(f"/proc/{guests.warden}/fd")) <= len(wardens))
 
 
-def test_the_warden_knows_nothing_of_the_server(guests: Guests, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_warden_knows_nothing_of_the_server(guests: Guests, engine: SandboxEngine) -> None:
     guests.result("result = 1")
     pid = guests.warden
     with open(f"/proc/{pid}/environ", "rb") as file:
         assert file.read() == b""
     with open(f"/proc/{pid}/status") as file:
         status = dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
-    assert status["CapEff"] == status["CapPrm"] == "0" * 16
-    assert (status["NoNewPrivs"], status["Threads"]) == ("1", "1")
+    needed = SET_FILE_CAPABILITIES if engine is BUBBLEWRAP and os.geteuid() == 0 else 0
+    assert status["CapEff"] == status["CapPrm"] == f"{needed:016x}"
+    assert (status["NoNewPrivs"], status["Threads"]) == ("1" if engine is LANDLOCK else "0", "1")
     assert os.getsid(pid) == pid  # a terminal's Ctrl-C does not reach it
 
 
@@ -161,7 +167,29 @@ def test_names_of_host_files_are_hidden_where_the_kernel_grants_namespaces(guest
         return
     paths = ["/etc/passwd", "/home", "/opt", "/usr/bin", "/var", __file__, os.getcwd()]
     assert guests.result(f"import os; result = [path for path in {paths!r} if os.path.exists(path)]") == []
-    with open(f"/proc/{guests.warden}/mountinfo") as file:
-        assert sum(1 for line in file) < 60
-    for space in ("mnt", "ipc", "net"):
-        assert os.readlink(f"/proc/{guests.warden}/ns/{space}") != os.readlink(f"/proc/self/ns/{space}")
+
+
+def test_a_program_is_alone_in_its_namespaces_and_with_its_descriptors(guests: Guests, engine: SandboxEngine) -> None:
+    call = Call(guests.sandbox, FOREVER)
+    guest = running(guests)[-1]
+    wait_until(lambda: call.cancel)
+    assert call.cancel is not None
+    try:
+        wait_until(lambda: resource.prlimit(guest, resource.RLIMIT_FSIZE) == (0, 0))
+        own = {space for space in os.listdir("/proc/self/ns") if space_of(guest, space) != space_of("self", space)}
+        assert own >= ({"mnt", "ipc", "net"} if engine is LANDLOCK else {"mnt", "ipc", "net", "user", "pid", "uts"})
+        with open(f"/proc/{guest}/mountinfo") as file:
+            mounts = [line.split(" ") for line in file]
+        assert len(mounts) < 60
+        if engine is BUBBLEWRAP:
+            assert [mount[4] for mount in mounts if "ro" not in mount[5].split(",")] == ["/dev/null"]
+            assert not {"etc/passwd", "proc", "sys", "home", "var", "run"} & set(os.listdir(f"/proc/{guest}/root"))
+            links = {os.readlink(f"/proc/{guest}/fd/{fd}").partition(":")[0] for fd in os.listdir(f"/proc/{guest}/fd")}
+            assert links == {"/dev/null", "pipe", "socket"}
+    finally:
+        call.cancel()
+        call.thread.join()
+
+
+def space_of(pid: int | str, space: str) -> str:
+    return os.readlink(f"/proc/{pid}/ns/{space}")

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from rrext.cli.main import main
 from rrext.errors import InvalidPipeline, Unavailable
-from rrext.nodes.sandbox.node import Grant, SandlockSandbox
+from rrext.nodes.sandbox.engine import SandboxEngine
+from rrext.nodes.sandbox.node import Grant, Sandbox
 from rrext.nodes.sandbox.packages import OfferedPackages, offered
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
@@ -267,10 +268,12 @@ def test_a_traceback_through_a_package_does_not_tell_where_it_is_installed(guest
 
 
 @pytest.mark.system
-def test_a_module_of_the_standard_library_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_of_the_standard_library_is_not_replaced(
+    engine: SandboxEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install(tmp_path, "json-too", {"json/__init__.py": "fake = 1\n", "colorsys.py": "fake = 1\n", "own.py": ""})
     monkeypatch.syspath_prepend(tmp_path)
-    sandbox = SandlockSandbox(OfferedPackages(["json-too"]).grant(["own"]))
+    sandbox = Sandbox(OfferedPackages(["json-too"]).grant(["own"]), engine.name)
     try:
         assert Guests(sandbox).result("import json, colorsys; result = [hasattr(json, 'fake'), hasattr(colorsys, 'fake')]") == [
             False,

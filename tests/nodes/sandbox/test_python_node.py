@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,9 +16,11 @@ from rrext.errors import Cancelled, InvalidArguments, ToolTimeout, Unavailable
 from rrext.limits import DEFAULTS
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.child import landlock
+from rrext.nodes.sandbox import engine as engines
 from rrext.nodes.sandbox import node as python_node
+from rrext.nodes.sandbox.engine import BUBBLEWRAP, ENGINES, LANDLOCK, lack_of, missing_piece
 from rrext.nodes.sandbox.grant import MIB, SandboxLimits
-from rrext.nodes.sandbox.node import PythonNode, SandlockSandbox, limits_of, missing_piece
+from rrext.nodes.sandbox.node import PythonNode, Sandbox, limits_of
 from rrext.nodes.sandbox.outcome import PythonRun
 from rrext.threads import Workers
 from rrext.tools.context import CancelToken, ToolContext
@@ -41,7 +44,9 @@ class FakeSandbox:
 
 
 def settings(**given: Any) -> Any:
-    return SimpleNamespace(**{"timeout": 20.0, "memory": 512, "totalMemory": 2048, "allowedModules": [], **given})
+    return SimpleNamespace(
+        **{"timeout": 20.0, "memory": 512, "totalMemory": 2048, "allowedModules": [], "engine": "auto", **given}
+    )
 
 
 def node(run: PythonRun | None = None, **given: Any) -> tuple[PythonNode, FakeSandbox]:
@@ -147,7 +152,7 @@ def test_setting_up_starts_nothing() -> None:
         async with PythonNode.setup(settings(), SetupContext(Workers())) as shared:
             return repr(shared)
 
-    assert asyncio.run(enter()) == "<SandlockSandbox idle>"
+    assert asyncio.run(enter()) == "<Sandbox idle>"
 
 
 # Where programs cannot be isolated
@@ -155,28 +160,42 @@ def test_setting_up_starts_nothing() -> None:
 
 @pytest.fixture
 def capable(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A machine that has everything, as far as one can tell without trying."""
+    """A machine that has everything for Landlock, as far as one can tell without trying, and no bubblewrap."""
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="x86_64", release="6.12.1-test"))
-    monkeypatch.setattr(python_node, "_package_folder", lambda: "/nowhere")
+    monkeypatch.setattr(engines, "sandlock_folder", lambda: "/nowhere")
+    monkeypatch.setattr(engines, "bubblewrap", lambda: None)
     monkeypatch.setattr(landlock, "abi", lambda: 7)
     assert missing_piece() is None
     return monkeypatch
 
 
-def test_another_system_is_unavailable(capable: pytest.MonkeyPatch) -> None:
+def bwrap(folder: Path, script: str) -> str:
+    """A program in the place of `bwrap`."""
+    path = folder / "bwrap"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize("choice", ["auto", "landlock", "bubblewrap"])
+def test_another_system_is_unavailable(capable: pytest.MonkeyPatch, choice: Any) -> None:
     capable.setattr(sys, "platform", "darwin")
-    assert "needs Linux 6.12" in str(PythonNode.unavailable())
+    assert "on Linux alone" in str(missing_piece(choice))
 
 
-def test_another_processor_is_unavailable(capable: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("choice", ["auto", "landlock", "bubblewrap"])
+def test_another_processor_is_unavailable(capable: pytest.MonkeyPatch, choice: Any) -> None:
     capable.setattr(os, "uname", lambda: SimpleNamespace(machine="aarch64", release="6.12"))
-    assert "x86-64 alone, and this machine is aarch64" in str(PythonNode.unavailable())
+    assert "x86-64 alone, and this machine is aarch64" in str(missing_piece(choice))
 
 
-def test_without_the_package_the_install_line_is_named(capable: pytest.MonkeyPatch) -> None:
-    capable.setattr(python_node, "_package_folder", lambda: None)
-    assert str(PythonNode.unavailable()).endswith('pip install "rrext[python]"')
+def test_without_the_package_the_install_lines_of_both_engines_are_named(capable: pytest.MonkeyPatch) -> None:
+    capable.setattr(engines, "sandlock_folder", lambda: None)
+    assert str(PythonNode.unavailable()) == (
+        'tool_python needs one of two engines. landlock: it needs the package "sandlock": pip install "rrext[python]"; '
+        "bubblewrap: it needs the program bwrap: apt install bubblewrap, or dnf install bubblewrap"
+    )
 
 
 @pytest.mark.parametrize(("offered", "words"), [(0, "has no Landlock"), (5, "has only Landlock ABI 5")])
@@ -187,22 +206,82 @@ def test_an_old_kernel_is_named(capable: pytest.MonkeyPatch, offered: int, words
     assert "6.12.1-test" in text
 
 
+def test_where_landlock_is_missing_bubblewrap_is_enough_but_not_for_who_demands_the_other(
+    capable: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    capable.setattr(landlock, "abi", lambda: 4)
+    capable.setattr(engines, "bubblewrap", lambda: bwrap(tmp_path, "exit 0"))
+    assert PythonNode.unavailable() is None
+    assert list(PythonNode.unmet(settings(engine="bubblewrap"))) == []
+    [(setting, message)] = PythonNode.unmet(settings(engine="landlock"))
+    assert setting == "engine"
+    assert message.startswith("the engine landlock of tool_python is not available: it needs Linux 6.12")
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo more >&2; echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1", "uid map: Permission denied)"),
+        ("exit 3", "namespaces (exit code 3)"),
+        ("kill -9 $$", "namespaces (exit code -9)"),
+    ],
+)
+def test_refused_namespaces_are_told_with_what_bubblewrap_says(
+    capable: pytest.MonkeyPatch, tmp_path: Path, script: str, words: str
+) -> None:
+    capable.setattr(engines, "bubblewrap", lambda: bwrap(tmp_path, script))
+    told = str(lack_of(BUBBLEWRAP))
+    assert words in told
+    assert told.endswith("allow user namespaces; in a container, with its runtime's seccomp and AppArmor settings")
+
+
+def test_a_bwrap_that_is_no_program_or_hangs_is_told(capable: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    capable.setattr(engines, "bubblewrap", lambda: str(tmp_path))
+    assert "does not start" in str(lack_of(BUBBLEWRAP))
+    capable.setattr(engines, "TRIAL", 0.05)
+    capable.setattr(engines, "bubblewrap", lambda: bwrap(tmp_path, "exec sleep 60"))
+    assert "timed out" in str(lack_of(BUBBLEWRAP))
+
+
+@pytest.mark.parametrize("number", range(len(engines._REFUSALS)))
+def test_the_setting_that_switches_namespaces_off_is_found(capable: pytest.MonkeyPatch, tmp_path: Path, number: int) -> None:
+    rows = [(str(tmp_path / str(place)), *row[1:]) for place, row in enumerate(engines._REFUSALS)]
+    path, refusing, advice = rows[number]
+    Path(path).write_text(f"{refusing}\n")
+    capable.setattr(engines, "_REFUSALS", rows)
+    capable.setattr(engines, "bubblewrap", lambda: bwrap(tmp_path, "exit 1"))
+    assert str(lack_of(BUBBLEWRAP)).endswith(advice)
+
+
+def test_nothing_of_the_servers_environment_reaches_the_trial(capable: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    capable.setenv("ROCKETRIDE_SECRET", "s")
+    capable.setattr(engines, "bubblewrap", lambda: bwrap(tmp_path, "echo ${ROCKETRIDE_SECRET:-nothing} >&2; exit 1"))
+    assert "(nothing)" in str(lack_of(BUBBLEWRAP))
+
+
 def test_where_something_is_missing_no_program_runs_and_no_process_starts(capable: pytest.MonkeyPatch) -> None:
-    capable.setattr(python_node, "_package_folder", lambda: None)
-    sandbox = SandlockSandbox()
+    capable.setattr(engines, "sandlock_folder", lambda: None)
+    sandbox = Sandbox()
     for _ in range(2):
         with pytest.raises(Unavailable, match=r'pip install "rrext\[python\]"'):
             sandbox.run("result = 1", SandboxLimits())
-    assert repr(sandbox) == "<SandlockSandbox idle>"
+    assert (repr(sandbox), sandbox.engine) == ("<Sandbox idle>", None)
     sandbox.close()
+
+
+def test_an_engine_that_is_gone_when_the_warden_starts_is_told() -> None:
+    gone = LANDLOCK._replace(lack=lambda: None, piece=lambda: None)
+    with pytest.raises(Unavailable, match="the engine landlock of tool_python is not available: it is gone"):
+        python_node.WardenProcess(gone)
 
 
 def test_a_warden_that_cannot_start_makes_the_tool_unavailable(capable: pytest.MonkeyPatch) -> None:
     capable.setattr(python_node, "_BOOT", "raise SystemExit")
-    sandbox = SandlockSandbox()
+    capable.setattr(python_node, "wanted", lambda choice: (LANDLOCK._replace(piece=lambda: "/nowhere"),))
+    sandbox = Sandbox()
     with pytest.raises(Unavailable, match="cannot isolate programs: the warden did not start"):
         sandbox.run("result = 1", SandboxLimits())
-    assert repr(sandbox) == "<SandlockSandbox idle>"
+    assert repr(sandbox) == "<Sandbox idle>"
     sandbox.close()
 
 
@@ -221,10 +300,26 @@ def test_walls_that_do_not_hold_make_the_tool_unavailable(capable: pytest.Monkey
         programs.append(code)
         return run
 
-    capable.setattr(SandlockSandbox, "_call", answer)
-    sandbox = SandlockSandbox()
+    capable.setattr(Sandbox, "_call", answer)
+    sandbox = Sandbox()
     for _ in range(2):
         with pytest.raises(Unavailable, match="does not isolate programs"):
             sandbox.run("result = 1", SandboxLimits())
     assert len(programs) == 1
     assert "result = 1" not in programs
+
+
+def test_an_engine_whose_walls_do_not_hold_is_passed_over(capable: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    capable.setattr(engines, "bubblewrap", lambda: bwrap(tmp_path, "exit 0"))
+    tried: list[str] = []
+
+    def answer(self: Sandbox, code: str, *rest: Any, **options: Any) -> PythonRun:
+        tried.append(code)
+        gaps = b'["read a file"]' if len(tried) == 1 else b"[]"
+        return PythonRun(stdout="", stderr="", exit_code=0, timed_out=False, result_text=gaps)
+
+    capable.setattr(Sandbox, "_call", answer)
+    sandbox = Sandbox()
+    sandbox.run("result = 1", SandboxLimits())
+    assert (sandbox.engine, tried[2:]) == (ENGINES[1], ["result = 1"])
+    sandbox.close()

@@ -16,9 +16,18 @@ import pytest
 from distributions import install_samples
 from guests import descendants, still_there, wait_until
 
+from rrext.cli.main import main
+from rrext.nodes.sandbox.node import PythonNode
+
 PIPELINE = Path(__file__).parents[2] / "examples" / "python.pipe"
 SERVE = "import sys; from rrext.cli.main import main; sys.exit(main(['serve', *sys.argv[1:]]))"
-WITHOUT_PACKAGE = "import rrext.nodes.sandbox.node as engine; engine._package_folder = lambda: None\n"
+WITHOUT_ENGINES = "import rrext.nodes.sandbox.engine as e; e.sandlock_folder = e.bubblewrap = lambda: None\n"
+WITHOUT_BUBBLEWRAP = """
+import rrext.nodes.sandbox.engine as e
+from rrext.nodes.sandbox.node import PythonNode
+e.bubblewrap = lambda: None
+PythonNode.unavailable = classmethod(lambda cls: None)
+"""
 
 
 class Server:
@@ -147,10 +156,31 @@ def test_a_served_program_imports_what_the_operator_offers(
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.uname().machine != "x86_64", reason="elsewhere another piece is missing")
-def test_without_the_package_the_tool_is_not_listed_and_calling_it_names_the_install_line() -> None:
-    with serving(WITHOUT_PACKAGE) as server:
+def test_without_an_engine_the_tool_is_not_listed_and_calling_it_names_the_install_lines() -> None:
+    with serving(WITHOUT_ENGINES) as server:
         server.send("tools")
         assert server.receive()["body"] == {"tools": []}
         answer = server.execute("result = 1")
         assert (answer["success"], answer["code"]) == (False, "unavailable")
         assert 'pip install "rrext[python]"' in answer["message"]
+        assert "apt install bubblewrap" in answer["message"]
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.uname().machine != "x86_64", reason="elsewhere another piece is missing")
+def test_an_engine_that_is_demanded_and_missing_is_an_error_of_check_and_of_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("rrext.nodes.sandbox.engine.bubblewrap", lambda: None)
+    monkeypatch.setattr(PythonNode, "unavailable", classmethod(lambda cls: None))
+    pipeline = json.loads(PIPELINE.read_text())
+    node = next(each for each in pipeline["components"] if each["id"] == "python_1")
+    node["config"] = {"engine": "bubblewrap"}
+    path = tmp_path / "python.pipe"
+    path.write_text(json.dumps(pipeline))
+    assert main(["check", "--json", str(path)]) == 2
+    [problem] = json.loads(capsys.readouterr().out)["problems"]
+    place = f"/components/{pipeline['components'].index(node)}/config/engine"
+    assert (problem["code"], problem["severity"], problem["path"]) == ("node_unavailable", "error", place)
+    with serving(WITHOUT_BUBBLEWRAP, pipeline=path) as server:
+        answer = server.execute("result = 1")
+    assert (answer["code"], answer["message"] + ".") == ("unavailable", problem["message"])

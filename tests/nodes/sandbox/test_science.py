@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from guests import Guests
 
-from rrext.nodes.sandbox.node import SandlockSandbox
+from rrext.nodes.sandbox.engine import SandboxEngine
+from rrext.nodes.sandbox.node import Sandbox
 from rrext.nodes.sandbox.packages import OfferedPackages
 
 pytestmark = pytest.mark.system
@@ -20,7 +21,7 @@ PACKAGES = ("numpy", "pandas", "matplotlib")
 
 
 @pytest.fixture(scope="module")
-def science() -> Iterator[Guests]:
+def science(engine: SandboxEngine) -> Iterator[Guests]:
     """Programs with the packages of another environment of the same Python."""
     if "RREXT_SCIENCE" not in os.environ:
         pytest.skip("set RREXT_SCIENCE to a Python that has numpy, pandas and matplotlib")
@@ -28,7 +29,7 @@ def science() -> Iterator[Guests]:
     site = Path(os.environ["RREXT_SCIENCE"]).parents[1] / "lib" / library / "site-packages"
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(site)
-        sandbox = SandlockSandbox(OfferedPackages(PACKAGES).grant(PACKAGES))
+        sandbox = Sandbox(OfferedPackages(PACKAGES).grant(PACKAGES), engine.name)
     yield Guests(sandbox)
     sandbox.close()
 

@@ -24,8 +24,8 @@ import json, sys
 from rrext.errors import Unavailable
 from rrext.nodes.sandbox.grant import SandboxLimits
 from rrext.nodes.sandbox.packages import OfferedPackages
-from rrext.nodes.sandbox.node import SandlockSandbox
-sandbox = SandlockSandbox(OfferedPackages(packages).grant(packages))
+from rrext.nodes.sandbox.node import Sandbox
+sandbox = Sandbox(OfferedPackages(packages).grant(packages), engine)
 answers = []
 for code in sys.argv[1:]:
     try:
@@ -33,22 +33,27 @@ for code in sys.argv[1:]:
         answers.append([run.exit_code, run.result])
     except Unavailable as error:
         answers.append(["unavailable", error.message])
-print(json.dumps({"alone": bool(sandbox.warden and sandbox.warden.alone), "answers": answers}))
+chosen = sandbox.engine and sandbox.engine.name
+print(json.dumps({"alone": bool(sandbox.warden and sandbox.warden.alone), "engine": chosen, "answers": answers}))
 sandbox.close()
 """
+
+OWN_ROOT = ["list"]
+"""The attack that is none where a program has a root folder of its own."""
 
 ATTACKS = """
 import os, socket
 result = []
-for attempt in (
-    lambda: open("/etc/passwd").read(), lambda: os.listdir("/"), lambda: os.chmod("/tmp", 0o1777), os.fork,
-    lambda: socket.socket(), lambda: os.kill(os.getppid(), 0), lambda: open("/dev/shm/rrext-x", "w"),
-):
+for name, attempt in {
+    "read": lambda: open("/etc/passwd").read(), "list": lambda: os.listdir("/"), "chmod": lambda: os.chmod("/tmp", 0o1777),
+    "fork": os.fork, "socket": lambda: socket.socket(), "kill": lambda: os.kill(os.getppid(), 0),
+    "shm": lambda: open("/dev/shm/rrext-x", "w"), "new": lambda: open("/rrext-x", "w"), "lib": lambda: open(os.__file__, "a"),
+}.items():
     try:
         attempt()
     except OSError:
         continue
-    result.append(repr(attempt))
+    result.append(name)
 """
 
 
@@ -66,15 +71,20 @@ def runs_for_nobody(python: str) -> bool:
 
 
 def spoken(
-    *programs: str, before: str = "", packages: tuple[str, ...] = (), python: str = sys.executable, user: int | None = None
+    *programs: str,
+    before: str = "",
+    packages: tuple[str, ...] = (),
+    python: str = sys.executable,
+    user: int | None = None,
+    engine: str = "landlock",
 ) -> Any:
     """The answers of a server of its own, which runs `before` first, and offers and allows the packages."""
     paths = os.pathsep.join(path for path in sys.path if path)
     more: dict[str, Any] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
     ended = subprocess.run(
-        [python, "-B", "-c", f"{before}\npackages = {packages!r}\n{SPEAK}", *programs],
+        [python, "-B", "-c", f"{before}\npackages, engine = {packages!r}, {engine!r}\n{SPEAK}", *programs],
         capture_output=True,
-        env={"PYTHONPATH": paths},
+        env={"PYTHONPATH": paths, "PATH": os.environ["PATH"]},
         cwd="/",
         check=False,
         **more,
@@ -104,13 +114,22 @@ assert libc.prctl(22, ctypes.c_ulong(2), program, none, none) == 0
 """
 
 
-UNSHARE, PIVOT_ROOT, UMOUNT, SECCOMP, LANDLOCK_RESTRICT, LANDLOCK_CREATE, PIDFD_OPEN = 272, 155, 166, 317, 446, 444, 434
+MOUNT, UNSHARE, PIVOT_ROOT, UMOUNT, SECCOMP, LANDLOCK_RESTRICT, LANDLOCK_CREATE, PIDFD_OPEN = (
+    165,
+    272,
+    155,
+    166,
+    317,
+    446,
+    444,
+    434,
+)
 
 
 @pytest.mark.parametrize("call", [UNSHARE, PIVOT_ROOT])
 def test_without_namespaces_the_other_walls_hold(call: int) -> None:
     told = spoken(ATTACKS, before=refusing(call))
-    assert told == {"alone": False, "answers": [[0, []]]}
+    assert told == {"alone": False, "engine": "landlock", "answers": [[0, []]]}
 
 
 CURIOUS = """
@@ -132,13 +151,38 @@ def test_without_namespaces_programs_reach_their_packages_and_nothing_beside_the
     install_samples(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     told = spoken(ATTACKS, CURIOUS, before=refusing(UNSHARE), packages=("shapes", "circles"))
-    assert told == {"alone": False, "answers": [[0, []], [0, []]]}
+    assert told == {"alone": False, "engine": "landlock", "answers": [[0, []], [0, []]]}
 
 
-@pytest.mark.parametrize("call", [UMOUNT, SECCOMP, LANDLOCK_RESTRICT, LANDLOCK_CREATE, PIDFD_OPEN])
-def test_a_kernel_that_refuses_a_wall_makes_the_tool_unavailable(call: int) -> None:
-    told = spoken("result = 1", "result = 2", before=refusing(call))
+REFUSED = {
+    "landlock": (UMOUNT, SECCOMP, LANDLOCK_RESTRICT, LANDLOCK_CREATE, PIDFD_OPEN),
+    "bubblewrap": (MOUNT, PIVOT_ROOT, UMOUNT, PIDFD_OPEN),
+}
+
+
+@pytest.mark.promise("python:walls")
+@pytest.mark.parametrize(("name", "call"), [(name, call) for name, calls in REFUSED.items() for call in calls])
+def test_a_kernel_that_refuses_a_wall_makes_the_engine_unavailable(name: str, call: int) -> None:
+    told = spoken("result = 1", "result = 2", before=refusing(call), engine=name)
     assert [kind for kind, _ in told["answers"]] == ["unavailable", "unavailable"]
+
+
+def test_where_landlock_is_refused_bubblewrap_is_taken_unless_the_first_is_demanded() -> None:
+    before = refusing(LANDLOCK_CREATE)
+    assert spoken(ATTACKS, before=before, engine="auto") == {"alone": True, "engine": "bubblewrap", "answers": [[0, OWN_ROOT]]}
+    [[kind, reason]] = spoken(ATTACKS, before=before)["answers"]
+    assert (kind, "Landlock" in reason, "bubblewrap" in reason) == ("unavailable", True, False)
+
+
+def test_landlock_is_taken_where_both_work() -> None:
+    assert spoken("result = 1", engine="auto")["engine"] == "landlock"
+
+
+def test_where_neither_works_the_error_names_both_with_their_reasons() -> None:
+    [[kind, reason]] = spoken("result = 1", before=refusing(LANDLOCK_CREATE, MOUNT), engine="auto")["answers"]
+    assert kind == "unavailable"
+    assert reason.startswith("tool_python needs one of two engines. landlock: it needs Linux 6.12")
+    assert "; bubblewrap: the system refuses it namespaces (bwrap: " in reason
 
 
 WITHOUT = """
@@ -155,25 +199,96 @@ def unlocked(path):
 w._compiled = unlocked
 """,
     "sandlock's filter": """
-import rrext.nodes.sandbox.supervisor as c
-c._FILTERS = 3  # one less than there should be, seen the other way round
+import rrext.nodes.sandbox.landlock as e
+e._LandlockGuest.filters = 3  # one less than there should be, seen the other way round
 """,
     "both domains": """
-import rrext.nodes.sandbox.supervisor as c, rrext.nodes.child.landlock as l, sandlock
-l.confine = lambda **paths: None
-c._policy = lambda files: sandlock.Sandbox(fs_readable=["/"], clean_env=True, cwd="/")
+import rrext.nodes.sandbox.landlock as e
+e.confine = lambda **paths: None
+e._policy = lambda sandlock, files: sandlock.Sandbox(fs_readable=["/"], clean_env=True, cwd="/")
 """,
     "capabilities": """
-import rrext.nodes.sandbox.kernel as p
-p.drop_capabilities = lambda: None
+import rrext.nodes.sandbox.landlock as e
+e.drop_capabilities = lambda: None
 """,
 }
 
 
+@pytest.mark.promise("python:walls")
 @pytest.mark.parametrize("title", [title for title in CHANGES if title != "capabilities" or os.geteuid() == 0])
-def test_a_wall_that_is_left_out_is_noticed(title: str) -> None:
+def test_a_wall_of_landlock_that_is_left_out_is_noticed(title: str) -> None:
     told = spoken("result = 1", before=WITHOUT.format(change=CHANGES[title]))
     assert [kind for kind, _ in told["answers"]] == ["unavailable"], told
+
+
+MORE_OPTIONS = """
+import rrext.nodes.sandbox.bubblewrap as b
+options = b.GuestView.options
+b.GuestView.options = lambda view: [*{0!r}, *options(view)]
+"""
+ONLY_OPTIONS = """
+import rrext.nodes.sandbox.bubblewrap as b
+b.GuestView.options = lambda view: {0!r}
+"""
+LESS_OPTIONS = """
+import rrext.nodes.sandbox.bubblewrap as b
+b.NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL")
+b.NAMESPACES = [each for each in b.NAMESPACES if each not in {0!r}]
+"""
+KEEPER = """
+import rrext.nodes.sandbox.bubblewrap as b
+assert {0!r} in b._KEEPER
+b._KEEPER = b._KEEPER.replace({0!r}, {1!r})
+"""
+GAPS = {
+    "the guest's filter": (CHANGES["the guest's filter"], "Seccomp"),
+    "a capability": (MORE_OPTIONS.format(["--cap-add", "CAP_NET_ADMIN"]), "CapPrm"),
+    "a folder of the host": (MORE_OPTIONS.format(["--ro-bind", "/etc", "/etc"]), "the mount /etc"),
+    "a file below what is granted": (MORE_OPTIONS.format(["--ro-bind", "/etc/passwd", "/usr/passwd"]), "the mount /usr/passwd"),
+    "the root of the host": (ONLY_OPTIONS.format(["--dev-bind", "/", "/", "--remount-ro", "/"]), "the file /etc"),
+    "processes": (MORE_OPTIONS.format(["--proc", "/proc"]), "the mount /proc"),
+    "a folder that is writable": (MORE_OPTIONS.format(["--tmpfs", "/dev/shm"]), "the mount /dev/shm"),
+    "a file that was made": (MORE_OPTIONS.format(["--symlink", "/x", "/usr/new"]), "the file /usr/new"),
+    "no network of its own": (LESS_OPTIONS.format(["--unshare-net"]), "net"),
+    "no shared memory of its own": (LESS_OPTIONS.format(["--unshare-ipc"]), "ipc"),
+    "no name of its own": (LESS_OPTIONS.format(["--unshare-uts"]), "uts"),
+    "no numbers of its own": (LESS_OPTIONS.format(["--unshare-pid"]), "pid"),
+    "a descriptor": (KEEPER.format("os.close(end)", "pass"), "descriptors"),
+    "a second process": (KEEPER.format("if guest:\n", "if guest:\n os.fork()\n"), "processes"),
+    "a process between": (KEEPER.format("guest=os.fork()\n", "guest=os.fork() or os.fork()\n"), "processes"),
+}
+
+
+@pytest.mark.promise("python:walls")
+@pytest.mark.parametrize("title", GAPS)
+def test_a_gap_that_bubblewrap_leaves_is_seen_from_outside(title: str) -> None:
+    change, words = GAPS[title]
+    [[kind, reason]] = spoken("result = 1", before=WITHOUT.format(change=change), engine="bubblewrap")["answers"]
+    assert (kind, words in reason) == ("unavailable", True), reason
+
+
+def test_a_writable_root_is_seen_from_outside() -> None:
+    change = MORE_OPTIONS.format([]).replace("*options(view)", "*list(options(view))[:-2]")
+    [[kind, reason]] = spoken("result = 1", before=WITHOUT.format(change=change), engine="bubblewrap")["answers"]
+    assert (kind, "the mount /" in reason) == ("unavailable", True), reason
+
+
+LINKED = """
+import rrext.nodes.sandbox.interpreter as i
+i._LIBRARIES = (*i._LIBRARIES, {0!r})
+"""
+
+
+@pytest.mark.parametrize("name", ["landlock", "bubblewrap"])
+def test_installed_packages_are_hidden_under_other_names_too(tmp_path: Path, name: str) -> None:
+    # Where the library lies among the shared libraries, as on Fedora: /lib64 is another name for /usr/lib64.
+    link = tmp_path / "lib"
+    link.symlink_to(Path(os.__file__).resolve().parents[1])
+    site = f"{link}/{Path(os.__file__).parent.name}/site-packages"
+    code = f"import os\nresult = []\ntry: result = os.listdir({site!r})\nexcept OSError: pass"
+    outside = f"import os; result = os.path.exists({os.path.dirname(site)!r} + '/os.py')"
+    told = spoken(code, outside, before=WITHOUT.format(change=LINKED.format(str(link))), engine=name)
+    assert told["answers"] == [[0, []], [0, True]]
 
 
 def test_without_capabilities_it_works_the_same() -> None:
@@ -181,8 +296,9 @@ def test_without_capabilities_it_works_the_same() -> None:
     assert spoken(ATTACKS, before=before)["answers"] == [[0, []]]
 
 
-def test_another_user_than_root_can_run_programs() -> None:
+@pytest.mark.parametrize(("name", "attacks"), [("landlock", []), ("bubblewrap", OWN_ROOT)])
+def test_another_user_than_root_can_run_programs(name: str, attacks: list[str]) -> None:
     # As far as such a user can read an interpreter and the packages; where he cannot, the test above is what is left.
     for python in filter(runs_for_nobody, (executable(), SYSTEM_PYTHON)):
-        told = spoken(ATTACKS, "import os; result = os.getuid()", python=python, user=NOBODY)
-        assert told["answers"] == [[0, []], [0, NOBODY]]
+        told = spoken(ATTACKS, "import os; result = os.getuid()", python=python, user=NOBODY, engine=name)
+        assert told["answers"] == [[0, attacks], [0, NOBODY]]
