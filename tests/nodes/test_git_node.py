@@ -350,6 +350,15 @@ def test_a_confined_pipeline_reads_below_its_root_alone(made: MadeRepository, tm
             call_tool(GitNode, "log", {}, config={"repoPath": name}, root=str(tmp_path / "root"))
 
 
+def test_the_data_of_a_confined_repository_are_below_the_root_too(made: MadeRepository, tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    made.git.add_worktree("linked", str(tmp_path / "root" / "linked"))
+    assert len(ask(tmp_path / "root" / "linked", "log")) == 3
+    with pytest.raises(ToolError, match="out of the root"):
+        call_tool(GitNode, "log", {}, config={"repoPath": "linked"}, root=str(tmp_path / "root"))
+    assert len(call_tool(GitNode, "log", {}, config={"repoPath": "root/linked"}, root=str(tmp_path))) == 3
+
+
 @pytest.mark.parametrize("name", ["", "https://example.com/a.git", "git@example.com:a.git"])
 def test_no_remote_repository_is_cloned(name: str) -> None:
     with pytest.raises(Unavailable, match="it clones none"):

@@ -96,9 +96,7 @@ FORMS: Final = "Sounds are WAV, MP3, FLAC or Ogg Vorbis."
 
 
 def _no_device(why: str) -> Unavailable:
-    return Unavailable(
-        f"This machine has no device that plays sounds ({why})", hint='Set "silent": true to go through sounds without one.'
-    )
+    return Unavailable(f'This machine has no device that plays sounds ({why}); "silent": true goes through them without one')
 
 
 class SampleCounter:

@@ -151,7 +151,9 @@ class GitNode(Node):
                 hint='Clone it with git, and set "repoPath" to its folder.',
             )
         folder: str = await ctx.in_thread(lambda: os.path.realpath(ctx.path(name)))
-        reader = GitReader(GitSettings(folder, config.memory * MIB, config.maxCharacters), config.processes, config.timeout)
+        root: str = await ctx.in_thread(lambda: os.path.realpath(ctx.directory)) if ctx.confined else ""
+        settings = GitSettings(folder, config.memory * MIB, config.maxCharacters, root)
+        reader = GitReader(settings, config.processes, config.timeout)
         try:
             yield reader
         finally:

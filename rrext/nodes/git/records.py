@@ -11,11 +11,15 @@ from rrext.nodes.child.process import Cancel, ChildRequest
 
 
 class GitSettings(msgspec.Struct, frozen=True):
-    """The first message to the process: the folder of the repository, bytes of address space, characters of an answer."""
+    """The first message to the process: the folder of the repository, bytes of address space, characters of an answer.
+
+    `root` is the folder that the data of the repository may not leave either; empty: there is none.
+    """
 
     folder: str
     memory: int
     most: int
+    root: str = ""
 
 
 class ReadRepository(ChildRequest, frozen=True, tag=True):

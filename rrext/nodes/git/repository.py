@@ -36,11 +36,18 @@ IN_INDEX: Final = (
 IN_TREE: Final = FileStatus.WT_MODIFIED | FileStatus.WT_DELETED | FileStatus.WT_TYPECHANGE | FileStatus.WT_RENAMED
 
 
-def folders_of(folder: str) -> list[str]:
-    """The folders that a repository takes: its own, and that of its data if both point at each other.
+def folders_of(folder: str, root: str) -> list[str]:
+    """The folders that a repository takes: its own, and those of its data if both point at each other, below `root` if given.
 
     Raises `ToolError` (`repository_unusable`) if its data are elsewhere otherwise.
     """
+    found = _folders_of(folder)
+    if root and any(os.path.commonpath([root, os.path.realpath(each)]) != root for each in found):
+        raise unusable(f'The data of the repository "{folder}" are out of the root')
+    return found
+
+
+def _folders_of(folder: str) -> list[str]:
     git = os.path.join(folder, ".git")
     if os.path.islink(git):
         raise unusable(f'The .git of "{folder}" is a symbolic link', "Name the repository that it leads to.")

@@ -56,8 +56,9 @@ def _answer(settings: GitSettings, message: ReadRepository, confined: list[str])
         pygit2.settings.owner_validation = False  # nothing of a repository is run
         for level in (ConfigLevel.GLOBAL, ConfigLevel.XDG, ConfigLevel.SYSTEM, ConfigLevel.PROGRAMDATA):
             pygit2.settings.search_path[level] = "/dev/null"
-        confined += folders_of(settings.folder)
+        confined += folders_of(settings.folder, settings.root)
         _shut_off(confined)
+    folders_of(settings.folder, settings.root)  # it may have changed, and not every kernel has walls
     try:
         return getattr(RepositoryReader(settings.folder, settings.most), message.tool)(**message.input)
     except (pygit2.GitError, OSError, KeyError, ValueError) as error:  # as of damaged objects

@@ -17,6 +17,7 @@ import msgspec
 
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.base.setup import missing_packages
+from rrext.nodes.documents.splitter import Characters, Splitter
 from rrext.nodes.embeddings.transformer import (
     GRAPHS,
     WEIGHTS,
@@ -45,6 +46,10 @@ OVERLAP: Final = 64
 """ScoredTokens that two windows of a long text share: half of them are context for either."""
 LENGTH: Final = 512
 """ScoredTokens of a window, if the model takes as many: BERT's."""
+
+
+SECTION: Final = 50_000
+"""Characters of a text that are read at once, cut between paragraphs: their tokens and scores take some megabytes."""
 
 
 class TokenConfig(msgspec.Struct, frozen=True):
@@ -88,9 +93,14 @@ class TokenModel:
         """The entities of a text with a score of at least `least`, by their places. Raises what `check` raises."""
         if not text.strip():
             return []
-        check()
-        tokens = self._tokens(text, check)
-        return [entity for entity in entities_of(tokens, self._labels, aggregation) if entity.score >= least]
+        found: list[Entity] = []
+        splitter = Splitter("characters", Characters(SECTION))
+        for section in (*splitter.feed(text), *splitter.finish()):
+            check()
+            entities = entities_of(self._tokens(section.text, check), self._labels, aggregation)
+            at = section.start
+            found += [Entity(at + e.start, at + e.end, e.group, e.score) for e in entities if e.score >= least]
+        return found
 
     def _tokens(self, text: str, check: Callable[[], object]) -> ScoredTokens:
         import numpy as np

@@ -81,7 +81,7 @@ def test_neighbours_of_one_kind_are_one_entity(tmp_path: Path) -> None:
     assert all(entity.score > 0.99 for entity in entities)
 
 
-@pytest.mark.parametrize("words", [3, 13, 14, 15, 40, 200])
+@pytest.mark.parametrize("words", [3, 13, 14, 15, 40, 200, 30_000])
 def test_a_text_longer_than_the_window_is_read_whole_and_no_token_twice(tmp_path: Path, words: int) -> None:
     pytest.importorskip("onnxruntime")
     folder = make_table(tmp_path, cat="B-PER")
