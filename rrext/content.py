@@ -127,7 +127,7 @@ def block_of(block: str | bytes | Block) -> dict[str, Any]:
 def block_of_bytes(data: bytes) -> bytes:
     """The block of bytes, encoded: an image or a sound, if they are one, else a resource."""
     encoded = b64encode(data)
-    mime = _mime_type_of(data)
+    mime = media_type_of(data)
     kind = mime.partition("/")[0]
     if kind in ("image", "audio"):
         return b'{"type":"%b","data":"%b","mimeType":"%b"}' % (kind.encode(), encoded, mime.encode())
@@ -147,7 +147,7 @@ def encoded_structure(value: bytes, *, wraps: bool) -> bytes:
     return value if value[:1] == b"{" and not wraps else b'{"result":%b}' % value
 
 
-def _mime_type_of(data: bytes) -> str:
+def media_type_of(data: bytes) -> str:
     """The MIME type of the formats that hosts show; `application/octet-stream` for others."""
     for signature, offset, more, mime in _SIGNATURES:
         if data.startswith(signature) and data.startswith(more, offset):

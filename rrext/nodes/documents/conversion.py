@@ -34,8 +34,18 @@ from rrext.charsets import decoded
 from rrext.errors import ToolError
 from rrext.nodes.documents import formats
 from rrext.nodes.documents.detection import decode, detected, kind_of
+from rrext.nodes.documents.embedded_images import image_type_of, images_of
 from rrext.nodes.documents.formats import PDF, cut_tables, table_of
-from rrext.nodes.documents.records import DocumentPiece, DocumentRequest, ParsedDocument, corrupt, empty, encrypted, too_large
+from rrext.nodes.documents.records import (
+    DocumentImage,
+    DocumentPiece,
+    DocumentRequest,
+    ParsedDocument,
+    corrupt,
+    empty,
+    encrypted,
+    too_large,
+)
 from rrext.nodes.documents.workbook import read_workbook
 
 if TYPE_CHECKING:
@@ -79,17 +89,29 @@ def read(data: bytes, request: DocumentRequest) -> ParsedDocument:
     """
     if not data or data.isspace():
         return ParsedDocument(mime_type=formats.TEXT, pieces=[])
+    if request.images and (picture := image_type_of(data)):
+        return ParsedDocument(mime_type=picture, pieces=[], images=[DocumentImage(picture, data)])
     kind = kind_of(data, request.name, request.mime_type, max_unpacked=request.max_unpacked)
     pieces, metadata = _pieces(kind, data, request)
+    images: list[DocumentImage] = []
+    if request.images:
+        images, unread = images_of(data, kind, request)
+        if unread:
+            told = f"{unread} of its pictures are of kinds that cannot be read"
+            metadata["warnings"] = [*metadata.get("warnings", ()), told]
     characters = sum(len(piece.content) for piece in pieces)
     if characters > request.max_characters:
         raise too_large(
             f"It has {characters:,} characters, and {request.max_characters:,} are allowed (maxCharacters)",
             hint='Raise "maxCharacters" of the node, or send it in parts.',
         )
-    if kind in _WITH_PICTURES and not request.allow_empty and not any(piece.content.strip(_NOTHING) for piece in pieces):
+    if (
+        kind in _WITH_PICTURES
+        and not (request.allow_empty or images)
+        and not any(piece.content.strip(_NOTHING) for piece in pieces)
+    ):
         raise empty("There is no text in it" + ": pages that are pictures are not read" * (kind == formats.PDF))
-    return ParsedDocument(mime_type=kind, pieces=pieces, metadata=metadata)
+    return ParsedDocument(mime_type=kind, pieces=pieces, metadata=metadata, images=images)
 
 
 def _pieces(kind: str, data: bytes, request: DocumentRequest) -> tuple[list[DocumentPiece], dict[str, Any]]:
@@ -127,7 +149,7 @@ def _mail(data: bytes, request: DocumentRequest) -> tuple[list[DocumentPiece], d
         nesting = request.nesting + (1 if name else 0)
         if nesting > MAX_NESTING:
             raise too_large(f"it is deeper than {MAX_NESTING} attachments in each other")
-        return read(inner, replace(request, name=name, mime_type=mime_type, allow_empty=True, nesting=nesting))
+        return read(inner, replace(request, name=name, mime_type=mime_type, allow_empty=True, nesting=nesting, images=False))
 
     pieces, metadata = read_mail(data, attached)
     return pieces, facts_of(metadata)

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from rrext.errors import InvalidArguments, ToolError, Unavailable
-from rrext.nodes.base.lanes import Tag
+from rrext.nodes.base.lanes import Media, Tag
 from rrext.nodes.base.node import Entry
 from rrext.nodes.base.setup import missing_packages
 from rrext.nodes.child.pool import ProcessPool
@@ -48,7 +48,8 @@ class ParseNode(OfferingNode):
 
     Text goes out as Markdown, each table also alone on `table`. The file's own metadata (title, author, pages …) and its true
     MIME type become metadata of the object; metadata of the client stays. A document that cannot be read fails its object with
-    the reason. Scanned pages are not read, and tables of PDFs stay text.
+    the reason. Tables of PDFs stay text. If a node takes them, pictures go out on `image`: those in Office files, EPUBs and
+    PDFs, such as scanned pages, each once, and pictures that are sent themselves.
 
     Reading happens in processes of its own with bounded memory, shut off from files and TCP where the kernel can do that,
     and killed at `timeout` and after a cancel; so a document can neither stall nor break the server.
@@ -57,7 +58,7 @@ class ParseNode(OfferingNode):
     provider = "parse"
     title = "Parse"
     class_types = ("data", "tool")
-    lanes = {"tags": ("text", "table")}
+    lanes = {"tags": ("text", "table", "image")}
     shared: DocumentReader
 
     paths = {"root": "folder"}
@@ -77,6 +78,7 @@ class ParseNode(OfferingNode):
             int, "Bytes that an Office file or EPUB may unpack to; a bomb has thousands of times its size."
         ] = 256 * MIB
         maxCharacters: Annotated[int, "Characters that may come of a document; a book has a million."] = 10_000_000
+        maxImages: Annotated[int, msgspec.Meta(ge=1), "Pictures that may come of a document."] = 1000
         timeout: Annotated[float, "Seconds that reading a document may take; most take milliseconds."] = 60.0
         memory: Annotated[int, "MiB of address space of a reading process; with less than 192 none starts."] = 2048
         processes: Annotated[int, "How many documents are read at a time, each in a process that is kept."] = 2
@@ -181,6 +183,8 @@ class ParseNode(OfferingNode):
             allow_empty=config.allowEmpty,
             timeout=config.timeout,
             charset=config.charset,
+            images=self.is_heard("image"),
+            max_images=config.maxImages,
         )
         return self.shared.read(data, request, ctx)
 
@@ -192,6 +196,10 @@ class ParseNode(OfferingNode):
                 self.emit("text", piece.content)
             if piece.kind == "table":
                 self.emit("table", piece.content)
+        for image in parsed.images:
+            mime = image.mime_type
+            for media in (Media("begin", mime), Media("write", mime, image.data), Media("end", mime)):
+                self.emit("image", media)
 
     def _check_size(self, size: int) -> None:
         if size > self.config.maxBytes:

@@ -17,19 +17,27 @@ class DocumentPiece(msgspec.Struct, frozen=True, array_like=True):
     content: str
 
 
+class DocumentImage(msgspec.Struct, frozen=True, array_like=True):
+    """A picture in a document."""
+
+    mime_type: str
+    data: bytes
+
+
 class ParsedDocument(msgspec.Struct, frozen=True):
-    """A parsed document: its pieces in reading order, its metadata, and its true MIME type."""
+    """A parsed document: its pieces in reading order, its metadata, its true MIME type, and its pictures if they are wanted."""
 
     mime_type: str
     pieces: list[DocumentPiece]
     metadata: dict[str, Any] = {}
+    images: list[DocumentImage] = []
 
 
 class DocumentRequest(msgspec.Struct, frozen=True):
     """The name, declared type and limits of a document to read.
 
     `charset` is that of texts which neither are UTF-8 nor say theirs; empty: it is detected. `timeout` is in seconds. `nesting`
-    is how many mails it is attached to, one in the other.
+    is how many mails it is attached to, one in the other. `images` says whether pictures are wanted.
     """
 
     name: str = ""
@@ -40,6 +48,8 @@ class DocumentRequest(msgspec.Struct, frozen=True):
     timeout: float = 60.0
     charset: str = ""
     nesting: int = 0
+    images: bool = False
+    max_images: int = 1000
 
 
 class ReaderSettings(msgspec.Struct, frozen=True):

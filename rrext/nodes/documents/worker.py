@@ -22,6 +22,7 @@ from rrext.nodes.child.walls import PACKAGE, STANDARD, bound_memory, can_lock_in
 from rrext.nodes.child.worker import answer_of, begin, receive
 from rrext.nodes.documents.conversion import read, warm_up
 from rrext.nodes.documents.detection import load_detectors
+from rrext.nodes.documents.embedded_images import load_pdf_reader
 from rrext.nodes.documents.records import (
     LoadParser,
     Message,
@@ -93,7 +94,7 @@ def _load() -> None:
     link.recv(1)
     from rrext.nodes.child.landlock import confine
 
-    theirs = [os.path.dirname(kreuzberg.__file__), *load_detectors()]
+    theirs = [os.path.dirname(kreuzberg.__file__), *load_detectors(), *load_pdf_reader()]
     confine(read=[*STANDARD, PACKAGE, *theirs, folder])
     warm_up()
     link.close()
