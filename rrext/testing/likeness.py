@@ -18,7 +18,7 @@ from rrext.testing.expectations import Difference, differences, matcher_of
 NUMBERS: Final = frozenset({"pipe_id", "permission", "question", "handle", "call"})
 """Members of a body with numbers that a server gives, and that later requests name."""
 
-NAMES: Final = frozenset({"token", "transaction"})
+NAMES: Final = frozenset({"token", "transaction", "run_id"})
 """Members with texts that a server makes of random bits; a token of a client is another text."""
 
 MADE: Final = re.compile(r"(?:[a-z]+_)?[0-9a-f]{32}")
@@ -30,11 +30,16 @@ CALLS: Final = frozenset({"call", "caller"})
 MOST_LOOKED_AT: Final = 64
 """Events among which that of a call that runs beside others is looked for: an agent calls fewer tools at once."""
 
-MEASURES: Final = "metrics"
-"""The member of a status with what a machine measured."""
+STATUS_COMMANDS: Final = frozenset({"rrext_get_task_status", "rrext_dashboard", "rrext_list_connections", "rrext_list_tasks"})
+"""Commands that tell how a server is."""
 
-DURATIONS: Final = re.compile(r"(?i)(seconds|elapsed|duration|latency|ms)$")
-"""Names of times that something took; a whole number under them is a setting."""
+MEASURES: Final = frozenset(
+    {"metrics", "slowestDocs", "rateCount", "rateSize", "loopBlocks", "serverUptime", "heldBytes", "idleLongestAt"}
+)
+"""Members of their answers with what was measured, beside those that end with `Seconds`."""
+
+DURATION: Final = "seconds"
+"""The name of a time that something took, if it has a fraction; a whole number is a setting."""
 
 RANDOM: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 """A UUID of random bits, under whatever name."""
@@ -68,7 +73,7 @@ class Likeness:
     def learn(self, recorded: Any, replayed: Any) -> None:
         """Learn the ids of two bodies that belong together."""
         if isinstance(recorded, dict) and isinstance(replayed, dict):
-            for name, number in _numbers_in(recorded):
+            for name, number in numbers_in(recorded):
                 if type(replayed.get(name)) is int:
                     self._numbers.setdefault((name, number), replayed[name])
         self._learn_texts(recorded, replayed, "")
@@ -97,7 +102,7 @@ class Likeness:
 
     def lose(self, recorded: Any) -> None:
         """Note that the numbers of a body have none in the replay."""
-        self.lost.update(_numbers_in(recorded) - self._numbers.keys())
+        self.lost.update(numbers_in(recorded) - self._numbers.keys())
 
     def translated(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Arguments of the recording with the ids of the replay."""
@@ -135,8 +140,6 @@ class Likeness:
 
     def aligned(self, recorded: Any, replayed: Any, key: str = "") -> Any:
         """The replayed value, with the recorded one wherever both mean the same."""
-        if key == MEASURES and isinstance(recorded, dict) and isinstance(replayed, dict):
-            return recorded
         if isinstance(recorded, dict) and isinstance(replayed, dict):
             return {
                 name: self.aligned(recorded[name], item, name) if name in recorded else item for name, item in replayed.items()
@@ -150,7 +153,7 @@ class Likeness:
         if type(recorded) is int and type(replayed) is int and self._numbers.get((key, recorded)) == replayed:
             return True
         if _is_number(recorded) and _is_number(replayed):
-            is_length = DURATIONS.search(key) is not None and type(recorded) is float and type(replayed) is float
+            is_length = key == DURATION and type(recorded) is float and type(replayed) is float
             return is_length or self._are_times(recorded, replayed)
         if not (isinstance(recorded, str) and isinstance(replayed, str)):
             return False
@@ -176,7 +179,19 @@ def without_calls(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: item for name, item in body.items() if name not in CALLS} for body in events]
 
 
-def _numbers_in(body: Any) -> set[tuple[str, int]]:
+def without_measures(value: Any) -> Any:
+    """An answer about a server without what was measured."""
+    if isinstance(value, list):
+        return [without_measures(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: without_measures(item) for name, item in value.items() if name not in MEASURES and not name.endswith("Seconds")
+    }
+
+
+def numbers_in(body: Any) -> set[tuple[str, int]]:
+    """The numbers in a body, or in arguments, that a server gave, with their names."""
     names = NUMBERS & body.keys() if isinstance(body, dict) else ()
     return {(name, body[name]) for name in names if type(body[name]) is int}
 

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from rrext.client.channels import GONE, Channel
 from rrext.errors import RrextError, UsageError
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
-from rrext.pipefile.text.problems import parts_of
+from rrext.pipefile.text.problems import parts_of, value_at
 from rrext.server.recording import masked_body, put_back
 from rrext.server.trace_file import (
     RawTail,
@@ -29,7 +29,7 @@ from rrext.server.trace_file import (
     RecordedRequest,
 )
 from rrext.testing.expectations import Difference
-from rrext.testing.likeness import Likeness, RunLikeness, without_calls
+from rrext.testing.likeness import STATUS_COMMANDS, Likeness, RunLikeness, numbers_in, without_calls, without_measures
 from rrext.transports.descriptor_channel import FdChannel
 from rrext.wire.connection import ClientConnection
 from rrext.wire.dialect import DialectName, wire_error
@@ -47,6 +47,9 @@ ENDS_OF_INPUT: Final = frozenset({"end of stdin", "end of input"})
 
 STOPPED: Final = frozenset({"cancelled", "tool_timeout", "shutting_down"})
 """Codes of calls that were stopped: how far they had come depends on the moment."""
+
+MOST_PAUSE: Final = 60.0
+"""Seconds that calls in flight are left before the next request: clocks that are set make longer pauses."""
 
 MOST_SHOWN: Final = 20
 """Differences of an answer that are told."""
@@ -109,6 +112,10 @@ class ReplayedConnection:
         """The requests that were played, and have no answer yet in the recording."""
         return [exchange for exchange in self.exchanges.values() if exchange.reason is None]
 
+    def exchange_of(self, request_id: Any) -> ReplayedRequest | None:
+        """The request in flight with an id that a message names, whatever stands there."""
+        return self.exchanges.get(request_id) if isinstance(request_id, int | str) else None
+
     async def pump(self) -> None:
         """Take what comes, until the connection ends."""
         try:
@@ -128,8 +135,7 @@ class ReplayedConnection:
 
     def _take(self, message: Any) -> None:
         if isinstance(message, Event):
-            exchange = self.exchanges.get(message.body.get("request", 0))
-            if exchange is not None:
+            if (exchange := self.exchange_of(message.body.get("request"))) is not None:
                 exchange.replayed.setdefault(message.name, []).append(message.body)
         elif isinstance(message, Response) and message.id is not None:
             if (exchange := self.exchanges.get(message.id)) is not None:
@@ -181,9 +187,10 @@ class ReplayedConnection:
 class Replay:
     """Plays the lines of one run of a recording.
 
-    `connect` reaches the server; one that `is_shared` serves others too, and no replay ends it. `value_of` gives the values
-    of variables, `redact` takes them out of what is told to `tell`. Beyond the time that the recorded server took, answers
-    have `patience` seconds. Differences at the pointers `ignored` (`*` is any one part) do not count.
+    `connect` reaches the server; one that `is_shared` serves others too, and no replay ends it. `tell` gets what differs, with
+    secrets. `begun` is when the recording began, in seconds since 1970; `value_of` gives the values of variables. Beyond the
+    time that the recorded server took, answers have `patience` seconds. Differences at the pointers `ignored` (`*` is any one
+    part) do not count.
     """
 
     def __init__(
@@ -296,8 +303,10 @@ class Replay:
                 if place == "/data" and tail is not None:
                     text = put_back(tail.decode("utf-8", "surrogateescape"), self._value_of)
                     tail = text.encode("utf-8", "surrogateescape")
+                elif isinstance(text := value_at(arguments, place), str):
+                    arguments = _with(arguments, parts_of(place), put_back(text, self._value_of))
                 else:
-                    arguments = _with(arguments, parts_of(place), lambda text: put_back(text, self._value_of))
+                    return {}, None, f"the recording is damaged: it has no text at {place}"
         except KeyError as error:
             return {}, None, f"it needs the value of ${{{error.args[0]}}}: set the variable, and name it by --env"
         if (lost := self._lost(connection, line, arguments)) is not None:
@@ -306,10 +315,9 @@ class Replay:
 
     def _lost(self, connection: ReplayedConnection, line: RecordedRequest, arguments: dict[str, Any]) -> str | None:
         """Why a request means nothing here: it is about something that the replay did not bring."""
-        for name in arguments.keys() & {name for name, _ in connection.likeness.lost}:
-            if (name, arguments[name]) in connection.likeness.lost:
-                return f"{name} {arguments[name]} of the recording is none here"
-        about = connection.exchanges.get(arguments.get("requestId", 0)) if line.command == "cancel" else None
+        for name, number in sorted(connection.likeness.lost & numbers_in(arguments)):
+            return f"{name} {number} of the recording is none here"
+        about = connection.exchange_of(arguments.get("requestId")) if line.command == "cancel" else None
         return None if about is None or about.reason is None else f"{about.label}, which it cancels, is not replayed"
 
     async def _keep_pace(self, line: RecordedRequest) -> None:
@@ -317,7 +325,8 @@ class Replay:
         if self._paused is None or not any(other.waiting for other in self._connections.values()):
             return
         written, played = self._paused
-        await anyio.sleep(max(0.0, line.time - written - (anyio.current_time() - played)))
+        pause = min(line.time - written, MOST_PAUSE)
+        await anyio.sleep(max(0.0, pause - (anyio.current_time() - played)))
 
     def _skip(self, line: RecordedLine, why: str, request_id: RequestId | None, label: str = "message") -> None:
         self.counts.skipped += 1
@@ -330,8 +339,7 @@ class Replay:
         if about is None:
             self.counts.of_monitors += 1
             return
-        exchange = connection.exchanges.get(about)
-        if exchange is None:
+        if (exchange := connection.exchange_of(about)) is None:
             return
         if exchange.reason is not None:
             connection.likeness.lose(line.body)
@@ -393,6 +401,8 @@ class Replay:
             yield Difference("/error", f"expected {_said(line.error)}, and it succeeded")
         elif failure is not None:
             yield Difference("/error", f"is not expected: {_said(failure)}")
+        elif exchange.line.command in STATUS_COMMANDS:
+            yield from like.differences(without_measures(_with_raw(line)), without_measures(masked_body(answer.body)))
         else:
             yield from like.differences(_with_raw(line), _as_recorded(answer.body, line.member))
 
@@ -477,11 +487,11 @@ def _as_recorded(body: dict[str, Any], member: str | None) -> dict[str, Any]:
     return {**masked_body(others), place: msgspec.to_builtins(shown)}
 
 
-def _with(value: Any, parts: list[str], change: Callable[[str], str]) -> Any:
-    """A value with another text at a place."""
+def _with(value: Any, parts: list[str], text: str) -> Any:
+    """A value with another text at a place that it has."""
     if not parts:
-        return change(value)
+        return text
     first, rest = parts[0], parts[1:]
     if isinstance(value, list):
-        return [_with(item, rest, change) if str(index) == first else item for index, item in enumerate(value)]
-    return {**value, first: _with(value[first], rest, change)}
+        return [_with(item, rest, text) if str(index) == first else item for index, item in enumerate(value)]
+    return {**value, first: _with(value[first], rest, text)}

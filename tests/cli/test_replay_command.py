@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -179,6 +180,19 @@ async def test_a_tool_that_fails_hangs_or_has_no_answer_in_time_is_told(tmp_path
     assert lines[7] == "  /error: expected no more today [spent], and it succeeded"
 
 
+async def test_ctrl_c_ends_a_replay_with_its_server(tmp_path: Path) -> None:
+    await record_prices(tmp_path)
+    stuck = "import os, threading\n        os.write(2, b'stuck %d\\n' % os.getpid())\n        threading.Event().wait()"
+    nodes = changed(tmp_path, ("        for step in range(to)", f"        {stuck}\n        for step in range(to)"))
+    with spawned("replay", str(tmp_path / "r.jsonl"), "--nodes", nodes) as playing:
+        assert playing.stderr is not None
+        server = os.pidfd_open(int(until(playing.stderr, "stuck").split()[-1]))
+        playing.send_signal(signal.SIGINT)
+        assert playing.wait(30) == 130
+        assert select.select([server], [], [], 30)[0], "the server ends too"
+    os.close(server)
+
+
 def lines_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "r.jsonl").read_text().splitlines()]
 
@@ -297,6 +311,37 @@ async def test_a_recording_that_is_cut_is_replayed_up_to_there(tmp_path: Path) -
     assert done.code == 1
     assert done.err.startswith("rrext: 2 lines were dropped in the recording: it is replayed up to there; ")
     assert done.err.endswith("3 requests replayed, no difference; 1 without an answer in the recording\n")
+
+
+async def test_lines_that_somebody_edited_end_no_replay(tmp_path: Path) -> None:
+    await record_prices(tmp_path)
+    path = tmp_path / "r.jsonl"
+    head, *lines = lines_of(tmp_path)
+    edits: list[dict[str, Any]] = [
+        {"command": "cancel", "arguments": {"requestId": []}, "id": 20},
+        {"command": "rrext_process", "arguments": {"subcommand": "close", "pipe_id": {}}, "id": 21},
+        {"command": "rrext_process", "arguments": {"input": 7}, "secrets": ["/input/x"], "id": 22},
+        {"command": "rrext_process", "arguments": {"input": 7}, "secrets": ["/"], "id": "a text"},
+    ]
+    place = next(at for at, line in enumerate(lines) if line["event"] == "answer") + 1
+    lines[place:place] = [{"event": "request", "time": head["time"], "connection_id": "unix-1", **edit} for edit in edits]
+    lines.insert(
+        place, {"event": "event", "time": head["time"], "connection_id": "unix-1", "name": "x", "body": {"request": []}}
+    )
+    lines.insert(
+        place, {"event": "answer", "time": head["time"], "connection_id": "unix-9", "command": "x", "error": {}, "id": 1}
+    )
+    path.write_text("\n".join(map(json.dumps, [head, *lines])))
+    done = replay(tmp_path, "--nodes", NODES)
+    assert (done.code, done.out.decode().splitlines()) == (
+        1,
+        [
+            "unix-1 22 rrext_process: not replayed: the recording is damaged: it has no text at /input/x",
+            "unix-1 a text rrext_process: not replayed: the recording is damaged: it has no text at /",
+            "unix-1 20 cancel: the recording has no answer, and one came here",
+            "unix-1 21 close: the recording has no answer, and one came here",
+        ],
+    )
 
 
 async def test_runs_that_follow_each_other_are_replayed_on_servers_of_their_own(

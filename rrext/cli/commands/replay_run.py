@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -101,7 +100,7 @@ class RecordingReplay:
             raise TraceInvalid(f"{self._args.recording}: a trace without requests, of --trace; --record writes them too")
         if head.version != __version__:
             print(f"rrext: recorded by rrext {printable(head.version)}, replayed by {__version__}", file=sys.stderr)
-        failure: RrextError | None = None
+        failure: Exception | None = None
         following: Any = None
         async with self._connecting(head.recording) as connect:
             replay = Replay(
@@ -117,7 +116,7 @@ class RecordingReplay:
             async with replay.running():
                 try:
                     following = await self._play(replay, lines)
-                except RrextError as error:  # a group of tasks would wrap it
+                except Exception as error:  # a group of tasks would wrap it
                     failure = error
             self._add(replay.counts)
         if failure is not None:
@@ -182,25 +181,25 @@ class RecordingReplay:
             listen = ["--ws", "127.0.0.1:0"] if face == "ws" else ["--listen", f"unix:{folder}/s"]
             trust = ["--trust-clients"] if face == "ws" and recording.trusts_clients else []
             store = ["--store", f"{folder}/files"] if recording.keeps_files else []
-            launch = self._launch(recording, [*listen, *trust, *store, "--stdio", "--isolation", recording.isolation])
-            child = launch.start()
-            address: ServerAddress | None = None
+            words = ServerWords(self._redact)
+            options = [*listen, *trust, *store, "--stdio", "--isolation", recording.isolation]
+            child = self._launch(recording, options, words.take).start()
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_drain, child)
+                tasks.start_soon(_drain, child, words)
                 try:
-                    address = await _listening(child)
-                    if address is not None:
-                        yield partial(_channel, child, address)
+                    with anyio.move_on_after(CLIENT_DEFAULTS.start):
+                        await words.told.wait()
+                    if words.address is not None:
+                        yield partial(_channel, child, words.address)
                 finally:
                     await child.stop()
                     tasks.cancel_scope.deadline = anyio.current_time() + LAST_WORDS
-            if address is None:
-                sys.stderr.write(self._redact(child.stderr_tail))
+            if words.address is None:
                 raise UsageError("the server for the replay did not start")
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _launch(self, recording: RecordingHead, words: list[str]) -> Launch:
+    def _launch(self, recording: RecordingHead, words: list[str], on_stderr: Callable[[bytes], object]) -> Launch:
         args = self._args
         named = [] if getattr(args, "is_default", False) else args.files  # a project names one where nobody does
         files = named or recording.pipelines
@@ -216,7 +215,7 @@ class RecordingReplay:
             self._variables,
             None,
             None,
-            None,
+            on_stderr,
             nodes=args.nodes,
             root=args.root,
             env_names=args.env,
@@ -229,26 +228,45 @@ class RecordingReplay:
         )
 
 
-async def _drain(child: ChildProcess) -> None:
-    with suppress(*GONE):  # a replay may close the connection on stdio, and all with it
-        await child.drain_stderr()
+class ServerWords:
+    """What a started server says on stderr: the address at which it listens, and else what people read, as nodes print it."""
+
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        self._redact = redact
+        self._rest = b""
+        self.address: ServerAddress | None = None
+        self.told = anyio.Event()
+        """Set when it listens, or has ended."""
+
+    def take(self, piece: bytes) -> None:
+        """Take what it said."""
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        for line in lines:
+            text = line.decode("utf-8", "replace")
+            if self.address is None and text.startswith(LISTENING):
+                self.address = address_of(text.removeprefix(LISTENING), None)
+                self.told.set()
+            else:
+                print(self._redact(text), file=sys.stderr)
+
+    def end(self) -> None:
+        """Tell what it did not finish."""
+        if self._rest:
+            self.take(b"\n")
+        self.told.set()
 
 
-async def _listening(child: ChildProcess) -> ServerAddress | None:
-    """The address of a started server, once it listens; None if it does not."""
-    with anyio.move_on_after(CLIENT_DEFAULTS.start):
-        while child.returncode is None:
-            if (found := re.search(r"listening at (\S+?)\.?\s", child.stderr_tail)) is not None:
-                return address_of(found[1], None)
-            await anyio.sleep(START_POLL)
-    return None
-
+LISTENING: Final = "rrext: listening at "
+"""The beginning of the line that tells the address."""
 
 LAST_WORDS: Final = 0.5
 """Seconds for what a server said at its end; what it left behind may keep its stderr open."""
 
-START_POLL: Final = 0.01
-"""Seconds between two looks at what a server that starts has said."""
+
+async def _drain(child: ChildProcess, words: ServerWords) -> None:
+    with suppress(*GONE):  # a replay may close the connection on stdio, and all with it
+        await child.drain_stderr()
+    words.end()
 
 
 async def _channel(child: ChildProcess, address: ServerAddress, connection_id: str) -> Channel:
