@@ -240,6 +240,14 @@ def test_two_hundred_pipelines_are_a_table_with_a_filter(browser: Browser) -> No
         send(client, "many_199")
         rows = "[...document.querySelectorAll('tr.task')]"
         page.until(f"{rows}.find((row) => row.innerText.includes('pipeline 199')).cells[6].textContent === '1'")
+        page.value("document.getElementById('filter').select()")
+        page.type("pipeline")
+        client.failure("rrext_process", subcommand="tool", tool="nothing_such", token="many_150")
+        page.value("document.getElementById('failing').click()")
+        page.until("document.getElementById('filter-count').textContent.startsWith('1 of')")
+        shown = f"{rows}.filter((row) => !row.parentNode.hidden).map((row) => row.cells[0].innerText)"
+        assert page.value(shown) == ["pipeline 150"]
+        shot(page, "many-failing")
         assert page.complaints() == NO_COMPLAINTS
         for number in range(200):
             client.body("terminate", token=f"many_{number}")

@@ -11,7 +11,7 @@ const HIDDEN_FOR = 20000; // milliseconds until a page that nobody sees lets go 
 
 const at = (id) => document.getElementById(id);
 const feed = new Feed({ state, begin, lost, refused });
-const filter = { row: at("filter-row"), input: at("filter"), count: at("filter-count") };
+const filter = { row: at("filter-row"), input: at("filter"), failing: at("failing"), count: at("filter-count") };
 const tasks = new TaskTable(at("tasks"), at("pipelines"), filter, feed, { terminate, call: callTools });
 const bench = new Bench(at("bench"), () => feed.key);
 const errors = new Map(); // id of an error → its row
@@ -107,8 +107,9 @@ function showViews(isOn) {
 }
 
 addEventListener("hashchange", () => {
+  const wasBench = bench.isOpen;
   showViews(isShown);
-  if (isShown) at(bench.isOpen ? "bench-title" : "pipelines").focus({ preventScroll: true });
+  if (wasBench !== bench.isOpen) at(bench.isOpen ? "bench-title" : "pipelines").focus({ preventScroll: true });
 });
 
 function callTools(key) {

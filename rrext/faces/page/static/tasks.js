@@ -35,6 +35,7 @@ export class TaskTable {
     this.table = element("table", { class: "tasks" }, element("caption", { class: "hidden" }, "Pipelines"), element("thead", {}, element("tr", {}, ...heads)));
     this.empty = element("p", { class: "faint" }, "No pipeline runs. A client starts one with execute, or the command line names it.");
     filter.input.addEventListener("input", () => this.sift());
+    filter.failing.addEventListener("change", () => this.sift());
     this.clear();
   }
 
@@ -83,13 +84,15 @@ export class TaskTable {
     const many = this.views.size > FILTERED;
     this.filter.row.hidden = !many;
     const wanted = many ? this.filter.input.value.trim().toLowerCase() : "";
+    const isFailing = many && this.filter.failing.checked;
     let shown = 0;
     for (const view of this.views.values()) {
       const { name, source, project, state } = view.row;
-      view.body.hidden = ![name, source, project, state].join("\n").toLowerCase().includes(wanted);
+      const isNamed = [name, source, project, state].join("\n").toLowerCase().includes(wanted);
+      view.body.hidden = !isNamed || (isFailing && !view.hasFailed);
       shown += !view.body.hidden;
     }
-    say(this.filter.count, wanted ? shown + " of " + this.views.size : "");
+    say(this.filter.count, wanted || isFailing ? shown + " of " + this.views.size : "");
     const content = this.views.size ? this.table : this.empty;
     if (this.place.firstChild !== content) this.place.replaceChildren(content);
   }
@@ -111,6 +114,10 @@ class TaskView {
     const head = element("th", { scope: "row" }, this.toggle);
     this.body = element("tbody", {}, element("tr", { class: "task" }, head, ...this.cells), this.details);
     this.update(row);
+  }
+
+  get hasFailed() {
+    return this.row.ended === undefined ? this.row.failedCalls + this.row.failed > 0 : this.row.state === "Failed";
   }
 
   turn() {

@@ -181,7 +181,7 @@ class JsonField extends Field {
     try {
       return decode(text);
     } catch (error) {
-      problems.push({ path, message: "this is no JSON: " + error.message });
+      problems.push({ path, message: "this is no JSON, in which a text stands in quotes: " + error.message });
       return ABSENT;
     }
   }
