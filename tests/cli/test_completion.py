@@ -53,7 +53,7 @@ def offered(*words: str) -> tuple[str, list[str]]:
         (("show", "--root", ""), ("folders", [])),
         (("show", "-o", ""), ("files", [])),
         (("serve", "--log-level", "w"), ("words", ["warning"])),
-        (("nodes", "tool_"), ("words", ["tool_filesystem", "tool_http_request", "tool_mcp_client", "tool_python"])),
+        (("nodes", "tool_"), ("words", ["tool_filesystem", "tool_git", "tool_http_request", "tool_mcp_client", "tool_python"])),
         (("help", "no"), ("words", ["nodes"])),
         (("completion", "z"), ("words", ["zsh"])),
     ],
