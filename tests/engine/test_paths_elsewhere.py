@@ -47,7 +47,7 @@ def test_each_path_of_each_node_is_refused_at_its_setting(provider: str) -> None
         pinned = PipelineOutline((spec,), resources=Resources(node="sun"))
         assert not [*PathRule().refusals(LoadedPipeline(None, (), {}, base="", outline=pinned, text=None, source_map=None))]
         shared = [*PathRule(shares_root=True).refusals(loaded)]
-        assert bool(shared) == (provider not in ("tool_filesystem", "filesys"))
+        assert bool(shared) == (provider not in ("tool_filesystem", "filesys", "text_output"))
 
 
 @pytest.mark.parametrize(

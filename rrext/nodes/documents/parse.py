@@ -171,7 +171,8 @@ class ParseNode(OfferingNode):
         return data
 
     def _read(self, data: bytes, name: str, mime_type: str, ctx: ToolContext) -> ParsedDocument:
-        missing = self.unavailable()
+        wants_images = self.is_heard("image")
+        missing = self.unavailable() or (missing_packages("docs", "pypdfium2", "PIL") if wants_images else None)
         if missing is not None:
             raise Unavailable(missing)
         config = self.config
@@ -183,7 +184,7 @@ class ParseNode(OfferingNode):
             allow_empty=config.allowEmpty,
             timeout=config.timeout,
             charset=config.charset,
-            images=self.is_heard("image"),
+            images=wants_images,
             max_images=config.maxImages,
         )
         return self.shared.read(data, request, ctx)

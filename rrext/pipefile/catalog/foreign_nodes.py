@@ -52,7 +52,6 @@ video | video > image table documents | | frame_grabber
 video | video > text | | twelvelabs
 video | image > video | | video_composer
 source | > text image audio video tags | | telegram
-target | text > | | text-output local-text-output text_output local_text_output
 tool | > | | tool_apify tool_bland_ai tool_chartjs tool_deepl tool_exa_search tool_firecrawl tool_github
 tool | > | | tool_mem0 tool_oura tool_pipedrive tool_slack tool_tavily tool_v0 tool_xtrace_memory
 tool | > | graph_neo4j graph_ladybug | tool_falkordb

@@ -9,6 +9,7 @@ import docx
 import pytest
 from PIL import Image
 from pptx import Presentation
+from pptx.util import Emu
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen import canvas
 
@@ -51,7 +52,7 @@ def pdf(*pages: bytes, text: str = "") -> bytes:
 def slides(*pictures: bytes) -> bytes:
     show = Presentation()
     for each in pictures:
-        show.slides.add_slide(show.slide_layouts[6]).shapes.add_picture(BytesIO(each), 0, 0)
+        show.slides.add_slide(show.slide_layouts[6]).shapes.add_picture(BytesIO(each), Emu(0), Emu(0))
     out = BytesIO()
     show.save(out)
     return out.getvalue()
