@@ -9,7 +9,7 @@ import pytest
 
 pygit2 = pytest.importorskip("pygit2", reason="the extra `git` is not installed")
 
-__all__ = ["BEGIN", "MadeRepository", "three_commits"]
+__all__ = ["BEGIN", "DAY", "MadeRepository", "three_commits"]
 
 DAY = 86_400
 BEGIN = 1_767_225_600  # 2026-01-01, UTC

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from rrext.errors import Cancelled, InvalidArguments, ToolError, ToolTimeout, Un
 from rrext.nodes.git.node import GitNode
 from rrext.testing import call_tool, open_node
 
-from git_repositories import BEGIN, MadeRepository, three_commits  # isort: skip
+from git_repositories import BEGIN, DAY, MadeRepository, three_commits  # isort: skip
 
 pygit2 = pytest.importorskip("pygit2", reason="the extra `git` is not installed")
 pytest.importorskip("re2", reason="the extra `git` is not installed")
@@ -339,6 +341,29 @@ def test_damaged_objects_fail_the_call(made: MadeRepository) -> None:
         with pytest.raises(ToolError) as caught:
             ask(made, tool, given)
         assert caught.value.code in ("git_failed", "git_not_found")
+
+
+def test_a_file_that_unpacks_to_more_than_the_memory_is_not_read_and_the_others_are(made: MadeRepository) -> None:
+    size, piece = 400_000_000, b"\0" * 1_000_000
+    head, packer, digest = b"blob %d\0" % size, zlib.compressobj(1), hashlib.sha1()
+    packed = bytearray(packer.compress(head))
+    digest.update(head)
+    for _ in range(size // len(piece)):
+        digest.update(piece)
+        packed += packer.compress(piece)
+    name = digest.hexdigest()
+    path = made.folder / ".git" / "objects" / name[:2] / name[2:]
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(packed + packer.flush())
+    builder = made.git.TreeBuilder(made.git.head.peel(pygit2.Commit).tree)
+    builder.insert("aaa.bomb", pygit2.Oid(hex=name), 0o100644)
+    who = pygit2.Signature("Mallory", "m@example.com", BEGIN + 9 * DAY, 0)
+    made.git.create_commit("HEAD", who, who, "bomb", builder.write(), [made.git.head.target])
+    assert ask(made, "grep", {"pattern": "^one"}, memory=320) == [{"file": "a.txt", "line": 1, "content": "one"}]
+    for tool, given in (("file_at", {"path": "aaa.bomb", "ref": "HEAD"}), ("blame", {"path": "aaa.bomb"})):
+        with pytest.raises(ToolError) as caught:
+            ask(made, tool, given, memory=320)
+        assert caught.value.code == "file_too_large"
 
 
 def test_a_confined_pipeline_reads_below_its_root_alone(made: MadeRepository, tmp_path: Path) -> None:

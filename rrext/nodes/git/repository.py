@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import pygit2
-from pygit2.enums import DiffOption, FileStatus, ObjectType, RepositoryOpenFlag, SortMode
+from pygit2.enums import DiffOption, FileStatus, RepositoryOpenFlag, SortMode
 
+from rrext.errors import ToolError
 from rrext.nodes.git.records import not_found, unusable
 from rrext.nodes.text_search.pattern import Pattern
 
@@ -191,8 +192,6 @@ class RepositoryReader:
 
     def file_at(self, path: str, ref: str) -> dict[str, Any]:
         blob = self._blob(self._commit(ref), path)
-        if blob.size > LARGEST:
-            raise not_found(f'"{path}" has {blob.size:,} bytes at "{ref}": {LARGEST:,} can be read')
         content = blob.data.decode("utf-8", "replace")
         return {
             "path": path,
@@ -227,7 +226,7 @@ class RepositoryReader:
         found: list[dict[str, Any]] = []
         shown = 0
         for name, blob in self._files(self._commit(ref or "HEAD").tree, path.strip("/")):
-            if blob.size > LARGEST or blob.is_binary:
+            if self._size(blob) > LARGEST or blob.is_binary:
                 continue
             for number, line in _lines_with(compiled, blob.data, max_results - len(found)):
                 found.append({"file": name, "line": number, "content": line})
@@ -270,7 +269,13 @@ class RepositoryReader:
             raise not_found(f'There is no "{path}" in the commit {str(commit.id)[:SHORT]}') from None
         if not isinstance(found, pygit2.Blob):
             raise not_found(f'"{path}" is no file in the commit {str(commit.id)[:SHORT]}')
+        if (size := self._size(found)) > LARGEST:
+            raise ToolError(f'"{path}" has {size:,} bytes there: {LARGEST:,} can be read', code="file_too_large")
         return found
+
+    def _size(self, blob: pygit2.Blob) -> int:
+        """The bytes of a file, by the head of its object: the rest may unpack to any size."""
+        return self._git.odb.read_header(blob.id)[1]
 
     def _files(self, tree: pygit2.Tree, path: str) -> Iterator[tuple[str, pygit2.Blob]]:
         """The files of a tree that are a path or below it, by their paths."""
@@ -280,10 +285,10 @@ class RepositoryReader:
             deeper: list[tuple[str, pygit2.Tree]] = []
             for entry in found:
                 name = f"{folder}{_text(entry.name or '')}"
-                if entry.type == ObjectType.BLOB and _is_below(name, path):
-                    yield name, self._git[entry.id]  # pyright: ignore[reportReturnType]
-                elif entry.type == ObjectType.TREE and (_is_below(name, path) or path.startswith(f"{name}/")):
-                    deeper.append((f"{name}/", self._git[entry.id]))  # pyright: ignore[reportArgumentType]
+                if isinstance(entry, pygit2.Blob) and _is_below(name, path):
+                    yield name, entry  # whose content is not loaded yet
+                elif isinstance(entry, pygit2.Tree) and (_is_below(name, path) or path.startswith(f"{name}/")):
+                    deeper.append((f"{name}/", entry))
             waiting += reversed(deeper)
 
     def _patch(self, diff: Iterable[pygit2.Patch | None], path: str) -> dict[str, Any]:
