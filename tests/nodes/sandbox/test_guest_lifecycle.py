@@ -70,9 +70,8 @@ def test_a_call_cancelled_before_it_begins_runs_nothing(guests: Guests) -> None:
         guests.sandbox.run("result = 1", LIMITS, lambda cancel: cancel())
 
 
-def test_closing_the_sandbox_ends_what_runs(guests: Guests) -> None:
-    assert guests.sandbox.engine is not None
-    sandbox = Sandbox(choice=guests.sandbox.engine.name)
+def test_closing_the_sandbox_ends_what_runs(engine: SandboxEngine) -> None:
+    sandbox = Sandbox(choice=engine.name)
     others = Guests(sandbox)
     others.result("result = 1")
     calls = [Call(sandbox, FOREVER) for _ in range(3)]

@@ -96,16 +96,16 @@ def test_one_end_of_a_socket_pair_cannot_be_turned_against_the_host(guests: Gues
     assert (run.exit_code, run.stdout, listeners.reached) == (0, "", [])
 
 
-@pytest.mark.parametrize("family", range(46))
-def test_no_family_of_sockets_can_be_opened(guests: Guests, family: int) -> None:
-    code = f"""
+def test_no_family_of_sockets_can_be_opened(guests: Guests) -> None:
+    code = """
         import _socket
         result = []
-        for kind in (1, 2, 3, 5):
-            try:
-                result.append(repr(_socket.socket({family}, kind)))
-            except OSError:
-                pass
+        for family in range(46):
+            for kind in (1, 2, 3, 5):
+                try:
+                    result.append(repr(_socket.socket(family, kind)))
+                except OSError:
+                    pass
         """
     assert guests.result(code) == []
 

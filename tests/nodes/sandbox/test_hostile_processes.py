@@ -323,6 +323,8 @@ def test_a_guest_dies_with_its_supervisor(guests: Guests) -> None:
 @pytest.mark.parametrize("place", [1, -2, -1])
 def test_a_guest_that_loses_what_keeps_it_ends_and_leaves_nothing(guests: Guests, place: int) -> None:
     # With Landlock the guest itself; with bubblewrap its monitor, its keeper, itself.
+    guests.result("result = 1")
+    assert guests.left_behind() == []
     with ThreadPoolExecutor(1) as pool:
         call = pool.submit(guests.run, "print('here', flush=True)\nwhile True: pass")
         pids = wait_until(lambda: pids if len(pids := descendants(guests.warden)) == guests.processes else None)

@@ -8,7 +8,12 @@ import os
 import pytest
 from guests import Guests
 
+from rrext.nodes.sandbox.engine import ENGINES
+
 pytestmark = pytest.mark.system
+
+on_one_engine = pytest.mark.parametrize("engine", ENGINES[:1], ids=[ENGINES[0].name], indirect=True)
+"""For what the guest and the server do alone: the engine between them takes no part in it."""
 
 KEPT = 51_200
 
@@ -19,6 +24,7 @@ def test_output_and_result_come_back(guests: Guests) -> None:
     assert (run.has_result, run.result) == (True, {"a": [1, 2.5, None, True, "ü"]})
 
 
+@on_one_engine
 @pytest.mark.parametrize("code", ["", "result = None", "result = 1; del result", "def result(): pass\nresult = None"])
 def test_no_result_is_no_result(guests: Guests, code: str) -> None:
     assert guests.run(f"pass\n{code}").has_result is False
@@ -36,6 +42,7 @@ def test_a_picture_beyond_the_limit_of_the_result_is_told(guests: Guests) -> Non
     assert "picture" in run.stderr
 
 
+@on_one_engine
 @pytest.mark.parametrize("value", ["0", "''", "[]", "{}", "False"])
 def test_an_empty_result_is_a_result(guests: Guests, value: str) -> None:
     run = guests.run(f"result = {value}")
@@ -91,6 +98,7 @@ def test_a_traceback_has_the_lines_of_the_program_and_nothing_of_ours(guests: Gu
     ]
 
 
+@on_one_engine
 @pytest.mark.parametrize(
     ("code", "line", "error"),
     [
@@ -130,6 +138,7 @@ PATHS = {
 }
 
 
+@on_one_engine
 @pytest.mark.parametrize("title", PATHS)
 def test_a_traceback_tells_no_path_of_the_host(guests: Guests, title: str) -> None:
     run = guests.run(PATHS[title])
@@ -276,6 +285,7 @@ LYING_ERRORS = {
 }
 
 
+@on_one_engine
 @pytest.mark.parametrize("title", LYING_ERRORS)
 def test_an_error_that_lies_ends_its_program_and_nothing_else(guests: Guests, title: str) -> None:
     run = guests.run(LYING_ERRORS[title])
@@ -397,6 +407,7 @@ NO_REPORTS = {
 }
 
 
+@on_one_engine
 @pytest.mark.parametrize("title", NO_REPORTS)
 def test_what_is_no_report_is_an_error_that_says_so(guests: Guests, title: str) -> None:
     run = guests.run(
@@ -446,6 +457,7 @@ RESULTS = {
 }
 
 
+@on_one_engine
 @pytest.mark.parametrize("title", RESULTS)
 def test_every_result_is_json(guests: Guests, title: str) -> None:
     code, expected = RESULTS[title]
