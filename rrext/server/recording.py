@@ -139,18 +139,20 @@ class Recorder:
         )
         self.file.add(line)
 
-    def failure(self, connection_id: str, request_id: RequestId | None, command: str, error: RrextError) -> None:
-        """Write a failure, with all members that tell something."""
+    def failure(self, connection_id: str, request_id: RequestId | None, command: str, error: RrextError, size: int) -> None:
+        """Write a failure, with all members that tell something; of one that is too large the code alone."""
         parts = msgspec.structs.asdict(wire_error(error))
-        told: dict[str, Any] = {name: value for name, value in parts.items() if value not in (None, {})}
-        with suppress(RecursionError):
-            told = self._value(masked(told))
+        told: dict[str, Any] = {"code": parts["code"]}
+        if size <= self.limits.max_event_data:
+            with suppress(*UNSHOWN):
+                told = self._value(masked({name: value for name, value in parts.items() if value not in (None, {})}))
         line = RecordedAnswer(
             time=time(),
             connection_id=connection_id,
             id=self._value(request_id),
             command=self._text(command),
             error=told,
+            size=size,
         )
         self.file.add(line)
 
@@ -285,7 +287,7 @@ class RecordedConnection:
         """A failure. One over the limit is not sent: a shorter one follows."""
         pieces = self._inner.error(request_id, command, error)
         if command not in OF_TRANSPORT and len(pieces[-1]) <= self._recorder.limits.max_result:
-            self._recorder.failure(self._id, request_id, command, error)
+            self._recorder.failure(self._id, request_id, command, error, sum(map(len, pieces)))
         return pieces
 
     def event(self, name: str, body: bytes, tail: bytes | None = None, member: str = "chunk") -> list[bytes]:
@@ -296,7 +298,9 @@ class RecordedConnection:
 
 
 def put_back(value: Any, values: Callable[[str], str | None]) -> str:
-    """A text with the values of variables where their names stand. Raises `KeyError` with a name that has none."""
+    """A text with the values of variables where their names stand. Raises `KeyError` with a name that has none, or the text
+    where no name stands, as that of a secret of a connection.
+    """
 
     def value_of(match: re.Match[str]) -> str:
         found = values(match[1])
@@ -304,4 +308,7 @@ def put_back(value: Any, values: Callable[[str], str | None]) -> str:
             raise KeyError(match[1])
         return found
 
-    return re.sub(PLACEHOLDER, value_of, value)
+    text, number = re.subn(PLACEHOLDER, value_of, value)
+    if not number:
+        raise KeyError(value.removeprefix("${").removesuffix("}"))
+    return text

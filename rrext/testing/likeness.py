@@ -44,6 +44,9 @@ DURATION: Final = "seconds"
 RANDOM: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 """A UUID of random bits, under whatever name."""
 
+NAMED: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?:[a-z]+_)?[0-9a-f]{32}|[0-9a-f]{8}\.")
+"""What may be a name of a server within a text: a UUID, one of `NAMES`, or the short form of a token in the id of a task."""
+
 SLACK: Final = 2.0
 """Seconds by which a time may be outside of the time of its messages: they are written a little later or earlier."""
 
@@ -91,7 +94,7 @@ class Likeness:
             if RANDOM.fullmatch(recorded) and RANDOM.fullmatch(replayed):
                 self._texts.setdefault(recorded, replayed)
             if key in NAMES and MADE.fullmatch(recorded) and MADE.fullmatch(replayed):
-                self._texts.setdefault(recorded, replayed)  # before its short form, which begins it
+                self._texts.setdefault(recorded, replayed)
                 self._texts.setdefault(id_of(recorded, ""), id_of(replayed, ""))
 
     @staticmethod
@@ -119,9 +122,7 @@ class Likeness:
         return self._numbers.get((key, value), value) if type(value) is int else value
 
     def _renamed(self, text: str) -> str:
-        for old, new in self._texts.items():
-            text = text.replace(old, new)
-        return text
+        return NAMED.sub(lambda found: self._texts.get(found[0], found[0]), text) if self._texts else text
 
     def differences(self, recorded: Any, replayed: Any) -> Iterator[Difference]:
         """What differs, but for what may."""
@@ -147,7 +148,7 @@ class Likeness:
         if isinstance(recorded, list) and isinstance(replayed, list):
             pairs = zip(recorded, replayed, strict=False)
             return [*(self.aligned(one, other, key) for one, other in pairs), *replayed[len(recorded) :]]
-        return recorded if self._is_alike(recorded, replayed, key) else replayed
+        return recorded if recorded != replayed and self._is_alike(recorded, replayed, key) else replayed
 
     def _is_alike(self, recorded: Any, replayed: Any, key: str) -> bool:
         if type(recorded) is int and type(replayed) is int and self._numbers.get((key, recorded)) == replayed:

@@ -396,6 +396,8 @@ class Replay:
         failure = None if answer.error is None else _members_of(answer.error)
         yield from self._of_events(exchange, like, is_stopped=failure is not None and failure["code"] in STOPPED)
         if line.error is not None and failure is not None:
+            if line.error.keys() == {"code"}:  # the others are too large for a recording
+                failure = {"code": failure["code"]}
             yield from like.differences({"error": line.error}, {"error": failure})
         elif line.error is not None:
             yield Difference("/error", f"expected {_said(line.error)}, and it succeeded")

@@ -77,6 +77,11 @@ class Shop(Node):
         return f"{self.config.key} {given}"
 
     @tool_function
+    def complain(self, size: int = 2_000_000) -> None:
+        """Fail with much to tell."""
+        raise ToolError("much is wrong", code="much", data={"all": "x" * size})
+
+    @tool_function
     def refuse(self) -> None:
         """Fail."""
         raise ToolError("no more today", code="spent", hint="come back tomorrow", data={"left": 0})

@@ -75,7 +75,7 @@ async def day(address: str, dialect: Dialect) -> None:
     """All that a client does with a shop."""
     async with Client.connect(address, dialect=dialect) as client, Client.connect(address, dialect=dialect) as other:
         heard: list[Any] = []
-        assert len(await client.tools()) == 10
+        assert len(await client.tools()) == 11
         assert await client.tool(tool="steps", progress=lambda *told: heard.append(told)) == "done"
         assert heard
         assert await client.tool(tool="count", on_chunk=heard.append) is None
@@ -217,11 +217,13 @@ async def test_no_secret_is_in_a_recording_and_a_replay_needs_its_value(
             with pytest.raises(RrextError):
                 await client.tool(tool="price", input={SECRET: 1})
             await client.request("rrext_process", {"subcommand": "tools", "context": {"authorization": hidden}})
+            await client.request("rrext_validate", {"pipeline": {}, "env": {"not a name": unused}})
         text = (tmp_path / "r.jsonl").read_text()
         assert not any(secret.lower() in text.lower() for secret in (SECRET, hidden, unused, "horse-battery"))
         (given, _) = [line for line in lines_of(tmp_path) if line.get("secrets") in (["/input/given"], ["/input/item"])]
         assert given["arguments"]["input"]["given"] == "<${ROCKETRIDE_KEY}>"
 
+        needs = "not replayed: it needs the value of ${ROCKETRIDE_KEY}: set the variable, and name it by --env"
         kept = tmp_path / "kept"  # the server records the replay too
         kept.mkdir()
         shutil.copy(tmp_path / "r.jsonl", kept)
@@ -233,10 +235,10 @@ async def test_no_secret_is_in_a_recording_and_a_replay_needs_its_value(
             "unix-1 9 tool price: not replayed: it has a secret without a name at /input/bearer_token",
             "unix-1 10 tool price: not replayed: it has a secret without a name at /input",
             "unix-1 11 tools: not replayed: it has a secret without a name at /context/authorization",
+            f"unix-1 12 rrext_validate: {needs.replace('ROCKETRIDE_KEY', 'not a name')}",
         ]
         monkeypatch.delenv("ROCKETRIDE_KEY")
         told = replay(kept, "--at", address).out.decode().splitlines()
-        needs = "not replayed: it needs the value of ${ROCKETRIDE_KEY}: set the variable, and name it by --env"
         assert told[0] == f"unix-1 2 tool key: {needs}"
         assert f"unix-1 5 open: {needs}" in told
         numbers = [line["body"]["pipe_id"] for line in lines_of(kept) if "pipe_id" in line.get("body", ())]
@@ -376,10 +378,12 @@ def test_a_client_on_stdio_is_replayed_with_notifications_and_what_was_no_reques
         message("rrext_process", "b", subcommand="tool", tool="content", input={"size": 2_000_000}),
         message("rrext_process", "c", subcommand="write", pipe_id=9, data="x" * 1_100_000),
         message("rrext_monitor", "d", types=["TASK"], token="*"),
+        message("rrext_process", "e", subcommand="tool", tool="complain"),
         message("shutdown", 5),
     ]
     words = ["serve", "--nodes", NODES, shop(tmp_path), "--record", str(tmp_path / "r.jsonl")]
     assert call(*words, stdin=b"".join(said)).code == 0
+    assert (tmp_path / "r.jsonl").stat().st_size < 100_000
     done = replay(tmp_path, "--nodes", NODES)
     assert done.code == 1
     size = len(said[6].partition(b"\r\n\r\n")[2])
@@ -388,7 +392,7 @@ def test_a_client_on_stdio_is_replayed_with_notifications_and_what_was_no_reques
         'stdio - message: not replayed: it is no request that can be read: "method" must be a string [invalid_request]',
         f"stdio c rrext_process: not replayed: its {size:,} bytes are too many for the recording",
     ]
-    assert "6 requests replayed, no difference; 3 not replayed; 1 too large to be compared" in done.err
+    assert "7 requests replayed, no difference; 3 not replayed; 1 too large to be compared" in done.err
 
 
 async def test_no_replay_ends_a_server_of_others(tmp_path: Path) -> None:
