@@ -258,7 +258,7 @@ def become(request: dict[str, Any], descriptors: list[int], control: socket.sock
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["variables"])
-    for name in ("rrext.cli", "rrext.cli.commands.serve", "rrext.cli.commands.lsp"):
+    for name in ("rrext.cli", "rrext.cli.commands.servers.serve", "rrext.cli.commands.servers.lsp"):
         if name in sys.modules:
             sys.modules[name].PARENT = os.getppid()  # type: ignore[attr-defined]
     words = request["words"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rrext.cli.commands.sql_database import sql_dialect
+from rrext.cli.commands.calls.sql_database import sql_dialect
 from rrext.nodes.sql.dialect import SqlDialect
 
 DIALECTS: dict[str, SqlDialect] = {

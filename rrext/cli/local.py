@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from rrext.cli.exit_codes import EXIT_USAGE
+from rrext.cli.console.exit_codes import EXIT_USAGE
+from rrext.cli.console.output import PACKAGE, Results, print_error, unreadable
 from rrext.cli.options import catalog_from, environment_from, packages_from, root_from
-from rrext.cli.output import PACKAGE, Results, print_error, unreadable
 from rrext.cli.pipeline import Absorbs, Interrupts, Pipeline, end_process, exit_code_of
 from rrext.cli.tracing import Traces
 from rrext.columns import printable

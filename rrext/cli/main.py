@@ -16,8 +16,8 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, Final
 
-from rrext.cli.exit_codes import EXIT_FAILED, EXIT_UNREAD, EXIT_USAGE
-from rrext.cli.output import is_unread, let_messages_fail
+from rrext.cli.console.exit_codes import EXIT_FAILED, EXIT_UNREAD, EXIT_USAGE
+from rrext.cli.console.output import is_unread, let_messages_fail
 from rrext.errors import RrextError, near_matches
 from rrext.limits import memory_limits
 from rrext.version import __version__
@@ -56,8 +56,20 @@ COMMANDS = {
     "help": "show the help of a command",
 }
 
-MODULES = {"schema": "nodes", "help": "completion", "ps": "running", "logs": "running", "stop": "running"}
-"""The module of `rrext.cli.commands` with a command; others have a module of their own name."""
+ROOMS: Final = {
+    "calls": ("tool", "tools", "sql", "send", "chat", "space"),
+    "authoring": ("init", "new", "check", "nodes", "schema", "show", "test", "trust", "doctor", "completion", "help"),
+    "servers": ("serve", "mcp", "lsp", "cluster", "ps", "logs", "stop", "replay", "trace"),
+}
+"""Folder of `rrext.cli.commands` → the commands in it."""
+
+SHARED_MODULES: Final = {"schema": "nodes", "help": "completion", "ps": "running", "logs": "running", "stop": "running"}
+"""Command → its module, if that has another name."""
+
+MODULES: Final = {
+    name: f"rrext.cli.commands.{room}.{SHARED_MODULES.get(name, name)}" for room, names in ROOMS.items() for name in names
+}
+"""Command → its module."""
 
 AT_SERVERS = frozenset(("tools", "tool", "sql", "send", "chat"))
 """Commands that can use a server in place of a file; `--at` changes their options."""
@@ -214,7 +226,7 @@ def make_parser(words: Sequence[str], defaults: Mapping[str, Any] | None = None)
 
 def add_arguments(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> None:
     """Fill the parser of a command: with the texts, the arguments and the function of its module."""
-    module = import_module(f"rrext.cli.commands.{MODULES.get(name, name)}")
+    module = import_module(MODULES[name])
     command: Command = getattr(module, name.upper())
     parser.description, parser.epilog = command.description, command.epilog
     parser.set_defaults(run=command.run)

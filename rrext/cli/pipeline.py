@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from types import FrameType
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
-from rrext.cli.exit_codes import EXIT_FAILED
-from rrext.cli.output import Results, unwritten
+from rrext.cli.console.exit_codes import EXIT_FAILED
+from rrext.cli.console.output import Results, unwritten
 from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
 from rrext.engine.interface.operations import ListTools, Operation
 from rrext.errors import RrextError, error_from_wire

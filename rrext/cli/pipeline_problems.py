@@ -12,8 +12,8 @@ from itertools import islice
 from shlex import quote
 from typing import TYPE_CHECKING, Final, TextIO
 
-from rrext.cli.output import unreadable
-from rrext.cli.terminal import is_coloured, painted
+from rrext.cli.console.lines import is_coloured, painted
+from rrext.cli.console.output import unreadable
 from rrext.columns import columns, one_line, printable
 from rrext.limits import DEFAULTS
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from rrext.cli.exit_codes import EXIT_USAGE
+from rrext.cli.console.exit_codes import EXIT_USAGE
+from rrext.cli.console.output import Results, print_error
 from rrext.cli.options import context_from, key_from
-from rrext.cli.output import Results, print_error
 from rrext.cli.pipeline import Absorbs, Interrupts, Pipeline, Work, exit_code_of, is_cancel
 from rrext.engine.interface.call import Caller, Feed
 from rrext.engine.interface.operations import Operation

@@ -10,7 +10,7 @@ from commands import command
 from forked import completed
 
 from rrext import Client, ToolNotFound
-from rrext.cli.commands.serve import allowed_tools
+from rrext.cli.commands.servers.serve import allowed_tools
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 pytestmark = [pytest.mark.anyio, pytest.mark.promise("tools:allow-list:hides")]

@@ -15,10 +15,10 @@ import pytest
 from command_terminal import Terminal, at_terminal
 from commands import EXAMPLES, call, component, here, pipeline, spawned, until
 
-from rrext.cli.commands.chat import ChatWatch, Conversation, LocalAsker
-from rrext.cli.commands.chat_display import ChatDisplay
-from rrext.cli.keyboard import Keyboard
-from rrext.cli.live_area import AboveArea, LiveArea, LiveText, end_of_blocks, plain
+from rrext.cli.commands.calls.chat import ChatWatch, Conversation, LocalAsker
+from rrext.cli.commands.calls.chat_display import ChatDisplay
+from rrext.cli.console.keyboard import Keyboard
+from rrext.cli.console.live_area import AboveArea, LiveArea, LiveText, end_of_blocks, plain
 from rrext.client.chat_events import AgentBegun, ToolBegun, ToolEnded
 
 CHAT = str(EXAMPLES / "chat.pipe")

@@ -17,7 +17,7 @@ from forked import process
 
 from rrext import __version__
 from rrext.cli.data_files import is_data
-from rrext.cli.main import COMMANDS
+from rrext.cli.main import COMMANDS, MODULES
 
 OF_NO_NODES = ("init", "new", "trust", "trace", "ps", "logs", "stop", "help", "completion")
 """Commands that load no nodes."""
@@ -62,8 +62,8 @@ def test_a_command_that_is_none_is_a_mistake_of_usage(words: tuple[str, ...], sa
 @pytest.mark.parametrize("name", ["tool", "tools", "send"])
 def test_a_command_loads_nothing_that_it_does_not_need(name: str) -> None:
     libraries = "anyio, attrs, cattrs, pygls, importlib.metadata"
-    heavy = f"{libraries}, rrext.server, rrext.client.client, rrext.cli.commands.serve, rrext.engine.calls"
-    code = f"import sys, rrext.cli.commands.{name}; print([m for m in '{heavy}'.split(', ') if m in sys.modules])"
+    heavy = f"{libraries}, rrext.server, rrext.client.client, rrext.cli.commands.servers.serve, rrext.engine.calls"
+    code = f"import sys, {MODULES[name]}; print([m for m in '{heavy}'.split(', ') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
 

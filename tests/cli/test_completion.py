@@ -15,7 +15,7 @@ import pytest
 from command_terminal import Terminal, program_at_terminal
 from commands import EXAMPLES, call, component, environment, pipeline
 
-from rrext.cli.commands.completion import following
+from rrext.cli.commands.authoring.completion import following
 from rrext.cli.main import COMMANDS
 
 FILES = str(EXAMPLES / "filesystem.pipe")

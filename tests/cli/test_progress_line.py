@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from commands import NODES, command, component, environment, pipeline
 
-from rrext.cli.terminal import ProgressLine
+from rrext.cli.console.lines import ProgressLine
 
 ERASE = "\r\x1b[K"
 

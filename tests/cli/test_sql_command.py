@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from commands import EXAMPLES, Done, call, command, component, environment, here, pipeline, spawned, until
 
-from rrext.cli.commands.sql_prompt import SchemaNames, completions
-from rrext.cli.formats import grid
+from rrext.cli.commands.calls.sql_prompt import SchemaNames, completions
+from rrext.cli.console.formats import grid
 from rrext.columns import columns
 
 MANY = "with recursive c(n) as (select 1 union all select n + 1 from c where n < {}) select n, 'row ' || n as t from c"

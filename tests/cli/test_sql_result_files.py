@@ -131,7 +131,7 @@ def test_what_cannot_be_written_leaves_the_file_that_was_there(
 
 
 def test_a_sheet_has_no_more_rows_than_excel_takes(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rrext.cli.result_files.SHEET_ROWS", 3)
+    monkeypatch.setattr("rrext.cli.console.result_files.SHEET_ROWS", 3)
     assert ask("-o", "a.xlsx", "select 1 as a union all select 2").code == 0
     done = ask("-o", "b.xlsx", "select 1 as a union all select 2 union all select 3")
     assert (done.code, "A sheet of Excel has 2 rows" in done.err) == (2, True)

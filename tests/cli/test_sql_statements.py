@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pace import is_within
 
-from rrext.cli.commands.sql_database import Statement, statements
+from rrext.cli.commands.calls.sql_database import Statement, statements
 
 DIALECTS = ("sqlite", "duckdb", "postgres", "mysql", "ladybug")
 

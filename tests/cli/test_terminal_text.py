@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.cli.commands.tools import table
-from rrext.cli.terminal import amount, duration, pace, size
+from rrext.cli.console.lines import amount, duration, pace, size
+from rrext.cli.console.tables import table
 from rrext.columns import columns, cut, one_line, printable, wrapped
 
 WORDS = st.text(st.sampled_from("ab本\u0301 -é"), max_size=40)

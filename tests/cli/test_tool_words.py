@@ -14,7 +14,7 @@ from commands import EXAMPLES, Done, call, component, here, pipeline
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.cli.commands.tool import input_of_pairs, rows_in
+from rrext.cli.commands.calls.tool import input_of_pairs, rows_in
 from rrext.errors import UsageError
 
 FILES = str(EXAMPLES / "filesystem.pipe")

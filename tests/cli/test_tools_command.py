@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from commands import EXAMPLES, NODES, call, component, here, pipeline
 
-from rrext.cli.commands.tools import signature
+from rrext.cli.commands.calls.tools import signature
 
 FILES = str(EXAMPLES / "filesystem.pipe")
 

@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from rrext.cli.commands.cluster import CALLS, findings
+from rrext.cli.commands.servers.cluster import CALLS, findings
 from rrext.cluster.placement import NodeState
 from rrext.errors import Unavailable
 

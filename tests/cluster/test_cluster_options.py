@@ -210,6 +210,7 @@ def test_a_host_gets_no_variable_of_its_node_that_may_be_a_secret() -> None:
 
 
 def test_a_server_without_a_cluster_imports_nothing_of_it() -> None:
-    code = "import sys, rrext.tasks.task_engine, rrext.cli.commands.serve; print([n for n in sys.modules if 'cluster' in n])"
+    modules = "rrext.tasks.task_engine, rrext.cli.commands.servers.serve"
+    code = f"import sys, {modules}; print([n for n in sys.modules if 'cluster' in n])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

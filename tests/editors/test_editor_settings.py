@@ -8,7 +8,7 @@ from pathlib import Path
 
 from editor_settings import PAGE, settings
 
-from rrext.cli.commands.lsp import SETTINGS
+from rrext.cli.commands.servers.lsp import SETTINGS
 from rrext.cli.main import COMMANDS
 
 

@@ -49,7 +49,7 @@ OF_FORMATS = {
 }
 """Modules with numbers that are no choice: those of a format, a protocol, a kernel, states, and measures of drawings."""
 OF_OTHERS = {
-    "cli/formats.py: GAP",  # a measure of a drawing
+    "cli/console/formats.py: GAP",  # a measure of a drawing
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rrext.cli.commands.check import fixed_text
+from rrext.cli.commands.authoring.check import fixed_text
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.pipefile.loaded_pipeline import LoadedPipeline

@@ -23,7 +23,7 @@ from whole_pipeline import Place, Row
 
 import rrext.blocking
 from rrext import Client
-from rrext.cli.commands.tool import CALL_IS_WRONG
+from rrext.cli.commands.calls.tool import CALL_IS_WRONG
 from rrext.errors import RrextError
 from rrext.faces.lsp.options import Options
 from rrext.limits import DEFAULTS

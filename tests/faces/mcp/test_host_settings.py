@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from mcp_host import PATIENCE
 
-from rrext.cli.commands.mcp import HOSTS, elsewhere
+from rrext.cli.commands.servers.mcp import HOSTS, elsewhere
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

@@ -8,7 +8,7 @@ import pytest
 from sql_contract import opened
 from sql_dialects import DIALECTS
 
-from rrext.cli.commands.sql_database import statements
+from rrext.cli.commands.calls.sql_database import statements
 from rrext.errors import ToolError
 from rrext.nodes import BUILTIN
 from rrext.nodes.sql.dialect import KEYWORDS, SqlDialect

@@ -1,0 +1,1 @@
+"""Commands of authors: to begin, check, draw and test pipelines and nodes."""

@@ -1,0 +1,1 @@
+"""Commands that call what pipelines offer: tools, databases, chats, uploads, spaces."""
