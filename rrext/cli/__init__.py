@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 
 PARENT = os.getppid()
@@ -16,6 +15,7 @@ def start() -> int:
     more, and an exception could come out of any import, or of the end of Python.
     """
     try:
+        import gc
         import signal
 
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, as under nohup
