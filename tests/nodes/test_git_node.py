@@ -122,6 +122,14 @@ def test_each_line_has_its_commit(made: MadeRepository) -> None:
     assert ask(made, "blame", {"path": "a.txt", "ref": "HEAD~2"})[1]["content"] == "two"
 
 
+def test_lines_end_where_git_ends_them(made: MadeRepository) -> None:
+    made.commit("fourth", a_txt="one\n\ftwo\u2028and\rmore\r\nthree\n")
+    made.commit("fifth", "Grace", a_txt="one\n\ftwo\u2028and\rmore\r\nTHREE")
+    told = ask(made, "blame", {"path": "a.txt"})
+    assert [each["content"] for each in told] == ["one", "\ftwo\u2028and\rmore", "THREE"]
+    assert [each["sha"] for each in told] == [made.ids[n][:8] for n in (0, 3, 4)]
+
+
 def test_a_file_is_read_as_it_was(made: MadeRepository) -> None:
     told = ask(made, "file_at", {"path": "a.txt", "ref": "HEAD~2"})
     assert told.items() >= {"content": "one\ntwo\n", "size": 8, "is_binary": False, "truncated": False}.items()
@@ -285,6 +293,21 @@ def named_data(made: MadeRepository, other: Path) -> None:
     (made.folder / ".git").write_text(f"gitdir: {other / '.git'}\n")
 
 
+def data_of_another(made: MadeRepository, other: Path) -> None:
+    """Data in the repository that seem to be of a linked working tree of the other one."""
+    data = made.folder / "data"
+    data.mkdir()
+    (data / "commondir").write_text(f"{other / '.git'}\n")
+    (data / "gitdir").write_text(f"{made.folder / '.git'}\n")
+    (data / "HEAD").write_text("ref: refs/heads/main\n")
+    shutil.rmtree(made.folder / ".git")
+    (made.folder / ".git").write_text("gitdir: data\n")
+
+
+def common_data(made: MadeRepository, other: Path) -> None:
+    (made.folder / ".git" / "commondir").write_text(f"{other / '.git'}\n")
+
+
 def objects_elsewhere(made: MadeRepository, other: Path) -> None:
     (made.folder / ".git" / "objects" / "info" / "alternates").write_text(f"{other / '.git' / 'objects'}\n")
 
@@ -293,7 +316,10 @@ def data_missing(made: MadeRepository, other: Path) -> None:
     (made.folder / ".git" / "HEAD").unlink()
 
 
-@pytest.mark.parametrize("attack", [tree_elsewhere, linked_data, named_data, objects_elsewhere, data_missing])
+ATTACKS = [tree_elsewhere, linked_data, named_data, data_of_another, common_data, objects_elsewhere, data_missing]
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
 def test_a_repository_that_leads_elsewhere_is_refused(
     made: MadeRepository, tmp_path: Path, attack: Callable[[MadeRepository, Path], None]
 ) -> None:
@@ -303,6 +329,14 @@ def test_a_repository_that_leads_elsewhere_is_refused(
             ask(made, tool, given)
         assert caught.value.code == "repository_unusable"
         assert "sesame" not in str(caught.value)
+
+
+async def test_a_repository_that_leads_elsewhere_later_is_refused_from_then_on(made: MadeRepository, tmp_path: Path) -> None:
+    async with open_node(GitNode, {"repoPath": str(made.folder), "processes": 1}) as client:
+        assert len(await client.tool(tool="log", node_id="node")) == 3
+        objects_elsewhere(made, elsewhere(tmp_path))
+        with pytest.raises(ToolError, match="alternates"):
+            await client.tool(tool="log", node_id="node")
 
 
 def test_a_link_in_the_working_tree_is_not_followed(made: MadeRepository, tmp_path: Path) -> None:

@@ -6,17 +6,16 @@ that is cancelled, which ends the sound.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import resource
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Any, Final
 
 import msgspec
 
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.audio.records import AudioSettings, Play, PlayerMessage
+from rrext.nodes.child.walls import bound_memory, fall_silent
 from rrext.nodes.child.worker import answer_of, begin, receive
 
 RATE: Final = 44_100
@@ -32,9 +31,8 @@ STALLED: Final = 10.0
 def main() -> None:
     """Serve requests until the server is gone."""
     requests, answers, settings = begin(AudioSettings)
-    for what, most in ((resource.RLIMIT_AS, settings.memory), (resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0)):
-        with contextlib.suppress(OSError, ValueError):  # a lower limit holds already, or the system has none
-            resource.setrlimit(what, (most, most))
+    bound_memory(settings.memory)
+    fall_silent(os.open(os.devnull, os.O_WRONLY))  # sound libraries print lines for each device that is not there
     decoder = msgspec.msgpack.Decoder(PlayerMessage)
     while (received := receive(requests)) is not None:
         message = decoder.decode(received[1])
@@ -53,10 +51,9 @@ def _play(message: Play) -> float:
         raise ToolError(f"It is no sound of a known form ({error.args[0]})", code="sound_unsupported", hint=FORMS) from None
     backends = [miniaudio.Backend.NULL] if message.is_silent else None
     try:
-        with _quiet():
-            device = miniaudio.PlaybackDevice(
-                nchannels=CHANNELS, sample_rate=RATE, buffersize_msec=BUFFER, backends=backends, app_name="rrext"
-            )
+        device = miniaudio.PlaybackDevice(
+            nchannels=CHANNELS, sample_rate=RATE, buffersize_msec=BUFFER, backends=backends, app_name="rrext"
+        )
     except miniaudio.MiniaudioError as error:
         raise _no_device(str(error.args[0])) from None
     if device.backend == "Null" and not message.is_silent:  # what the library takes if it finds no other
@@ -77,19 +74,6 @@ def _play(message: Play) -> float:
     finally:
         device.close()
     return played.count / RATE
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the lines that sound libraries print for each device that is not there."""
-    kept = os.dup(2)
-    with open(os.devnull, "w") as nothing:
-        os.dup2(nothing.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 FORMS: Final = "Sounds are WAV, MP3, FLAC or Ogg Vorbis."

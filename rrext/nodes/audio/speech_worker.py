@@ -6,12 +6,8 @@ voices before the first text comes. It ends when the server closes its end.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
-import resource
-import sys
-import sysconfig
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,9 +15,9 @@ import msgspec
 
 from rrext.errors import ToolError
 from rrext.nodes.audio.records import AudioSettings, Speak, SpeechMessage, SpokenSound, SpokenVoice
+from rrext.nodes.child.walls import PACKAGE, STANDARD, bound_memory, can_lock_in, fall_silent
 from rrext.nodes.child.worker import answer_of, begin, receive
 
-_STANDARD = sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platstdlib"]
 GENDERS: Final = {"male": 1, "female": 2}
 """Numbers of eSpeak NG."""
 
@@ -29,9 +25,7 @@ GENDERS: Final = {"male": 1, "female": 2}
 def main() -> None:
     """Serve requests until the server is gone."""
     requests, answers, settings = begin(AudioSettings)
-    for what, most in ((resource.RLIMIT_AS, settings.memory), (resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0)):
-        with contextlib.suppress(OSError, ValueError):  # a lower limit holds already, or the system has none
-            resource.setrlimit(what, (most, most))
+    bound_memory(settings.memory)
     speakers: list[Speaker] = []
     decoder = msgspec.msgpack.Decoder(SpeechMessage)
     while (received := receive(requests)) is not None:
@@ -49,12 +43,12 @@ def _spoken(speakers: list[Speaker], message: Speak) -> SpokenSound:
 
 
 def _shut_off(folder: str) -> None:
-    if not sys.platform.startswith("linux") or len(os.listdir("/proc/self/task")) > 1:
-        return
-    from rrext.nodes.child.landlock import NEEDED_ABI, abi, confine
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    if can_lock_in():
+        from rrext.nodes.child.landlock import confine
 
-    if abi() >= NEEDED_ABI:
-        confine(read=[*_STANDARD, str(Path(__file__).parents[2]), folder])
+        confine(read=[*STANDARD, PACKAGE, folder])
+    fall_silent(nothing)
 
 
 class EspeakVoice(ctypes.Structure):

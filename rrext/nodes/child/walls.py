@@ -20,11 +20,11 @@ PACKAGE: Final = str(Path(__file__).parents[2])
 """The folder of rrext. Not all of sys.path may be read: it may hold the folder that the server was started in."""
 
 
-def bound_memory(memory: int) -> None:
+def bound_memory(memory: int, files: int = OPEN_FILES) -> None:
     """Bound the address space, in bytes, and the descriptors; leave no core dump, which would hold what was read."""
     _bound(resource.RLIMIT_AS, memory)
     _bound(resource.RLIMIT_CORE, 0)
-    _bound(resource.RLIMIT_NOFILE, OPEN_FILES)
+    _bound(resource.RLIMIT_NOFILE, files)
 
 
 def can_lock_in() -> bool:

@@ -53,18 +53,19 @@ def _folders_of(folder: str) -> list[str]:
     if os.path.islink(git):
         raise unusable(f'The .git of "{folder}" is a symbolic link', "Name the repository that it leads to.")
     if not os.path.isfile(git):
-        _require_own_objects(folder, git if os.path.isdir(git) else folder)
+        _require_own_data(folder, git if os.path.isdir(git) else folder)
         return [folder]
     data = os.path.realpath(os.path.join(folder, _line_of(git).removeprefix("gitdir: ")))
     back = os.path.join(data, "gitdir")
     if os.path.isfile(back) and os.path.realpath(_line_of(back)) == os.path.realpath(git):  # a linked working tree
         common = os.path.realpath(os.path.join(data, _line_of(os.path.join(data, "commondir"))))
-        _require_own_objects(folder, common)
-        return [folder, data, common]
-    if os.path.isfile(os.path.join(data, "config")):  # a submodule, whose data name its folder
+        if os.path.dirname(data) == os.path.join(common, "worktrees"):  # only its owner could put them there
+            _require_own_data(folder, common)
+            return [folder, data, common]
+    elif os.path.isfile(os.path.join(data, "config")):  # a submodule, whose data name its folder
         tree = _config_of(data, "core.worktree")
         if tree is not None and os.path.realpath(os.path.join(data, tree)) == folder:
-            _require_own_objects(folder, data)
+            _require_own_data(folder, data)
             return [folder, data]
     raise unusable(f'The data of the repository "{folder}" are elsewhere, and do not say that they belong to it')
 
@@ -84,7 +85,9 @@ def _config_of(data: str, name: str) -> str | None:
         return None
 
 
-def _require_own_objects(folder: str, data: str) -> None:
+def _require_own_data(folder: str, data: str) -> None:
+    if os.path.lexists(os.path.join(data, "commondir")):
+        raise unusable(f'Data of the repository "{folder}" are in another one (commondir), which is not read')
     objects = os.path.join(data, "objects")
     if os.path.lexists(os.path.join(objects, "info", "alternates")) or os.path.islink(objects):
         raise unusable(
@@ -177,7 +180,9 @@ class RepositoryReader:
 
     def blame(self, path: str, ref: str, start: int, count: int) -> list[dict[str, Any]]:
         commit = self._commit(ref or "HEAD")
-        lines = self._blob(commit, path).data.decode("utf-8", "replace").splitlines()
+        lines = self._blob(commit, path).data.decode("utf-8", "replace").split("\n")  # the lines of Git, and no others
+        if not lines[-1]:
+            lines.pop()
         last = min(len(lines), start + count - 1)
         if last < start:
             return []
@@ -187,7 +192,7 @@ class RepositoryReader:
             told = {"sha": str(hunk.final_commit_id)[:SHORT], "author": _name(writer), "date": _date(writer)}
             begin = hunk.final_start_line_number
             for number in range(max(begin, start), min(begin + hunk.lines_in_hunk, last + 1)):
-                found.append({"line": number, "content": lines[number - 1][: self._most], **told})
+                found.append({"line": number, "content": lines[number - 1].removesuffix("\r")[: self._most], **told})
         return found
 
     def file_at(self, path: str, ref: str) -> dict[str, Any]:

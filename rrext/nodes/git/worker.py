@@ -6,11 +6,7 @@ of the repository before it reads any of them. It ends when the server closes it
 
 from __future__ import annotations
 
-import contextlib
 import os
-import resource
-import sys
-import sysconfig
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +14,7 @@ import msgspec
 
 from rrext.errors import ToolError
 from rrext.limits import MIB
+from rrext.nodes.child.walls import PACKAGE, STANDARD, bound_memory, can_lock_in, fall_silent
 from rrext.nodes.child.worker import answer_of, begin, receive
 from rrext.nodes.git.records import GitSettings, Message, ReadRepository
 from rrext.threads import imported
@@ -25,15 +22,14 @@ from rrext.threads import imported
 MAPPED: Final = 256 * MIB
 """Bytes of packs that libgit2 maps at once, in windows of an eighth; the memory of the process is bounded."""
 
-_STANDARD = sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platstdlib"]
+OPEN_FILES: Final = 1024
+"""Descriptors: libgit2 keeps each pack open, and a repository that is never packed anew has hundreds."""
 
 
 def main() -> None:
     """Serve requests until the server is gone."""
     requests, answers, settings = begin(GitSettings)
-    for what, most in ((resource.RLIMIT_AS, settings.memory), (resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0)):
-        with contextlib.suppress(OSError, ValueError):  # a lower limit holds already, or the system has none
-            resource.setrlimit(what, (most, most))
+    bound_memory(settings.memory, OPEN_FILES)
     confined: list[str] = []
     decoder = msgspec.msgpack.Decoder(Message)
     while (received := receive(requests)) is not None:
@@ -55,10 +51,11 @@ def _answer(settings: GitSettings, message: ReadRepository, confined: list[str])
         pygit2.settings.mwindow_size = MAPPED // 8
         pygit2.settings.owner_validation = False  # nothing of a repository is run
         for level in (ConfigLevel.GLOBAL, ConfigLevel.XDG, ConfigLevel.SYSTEM, ConfigLevel.PROGRAMDATA):
-            pygit2.settings.search_path[level] = "/dev/null"
-        confined += folders_of(settings.folder, settings.root)
+            pygit2.settings.search_path[level] = os.devnull
+    folders = folders_of(settings.folder, settings.root)  # at each call: it may have changed, and not every kernel has walls
+    if not confined:
+        confined += folders
         _shut_off(confined)
-    folders_of(settings.folder, settings.root)  # it may have changed, and not every kernel has walls
     try:
         return getattr(RepositoryReader(settings.folder, settings.most), message.tool)(**message.input)
     except (pygit2.GitError, OSError, KeyError, ValueError) as error:  # as of damaged objects
@@ -69,15 +66,15 @@ def _answer(settings: GitSettings, message: ReadRepository, confined: list[str])
 
 def _shut_off(folders: list[str]) -> None:
     """Give up the network and all files but modules and the folders of the repository, where the kernel can do that."""
-    if not sys.platform.startswith("linux") or len(os.listdir("/proc/self/task")) > 1:
-        return
-    from rrext.nodes.child.landlock import NEEDED_ABI, abi, confine
-
-    if abi() >= NEEDED_ABI:
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    if can_lock_in():
         import pygit2
 
+        from rrext.nodes.child.landlock import confine
+
         packages = str(Path(pygit2.__file__).parent)
-        confine(read=[*_STANDARD, str(Path(__file__).parents[2]), packages, f"{packages}.libs", "/dev/null", *folders])
+        confine(read=[*STANDARD, PACKAGE, packages, f"{packages}.libs", os.devnull, *folders])
+    fall_silent(nothing)
 
 
 if __name__ == "__main__":
