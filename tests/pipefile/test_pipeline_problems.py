@@ -370,10 +370,10 @@ def test_a_misspelt_profile_and_one_of_a_model_stay_errors() -> None:
 
 def test_a_lane_that_rocketrides_node_has_is_a_warning_with_the_reason() -> None:
     parse = {"id": "p", "provider": "parse", "config": {}, "input": [{"lane": "tags", "from": "w"}]}
-    document = pipeline(W, parse, component("out", "response", "image:p", "text:p"))
+    document = pipeline(W, parse, component("out", "response", "audio:p", "text:p"))
     (problem,) = load_pipeline(document, Catalog(installed=False), Environment()).problems
     assert (problem.code, problem.severity, problem.path) == ("lane_not_offered", "warning", "/components/2/input/0/lane")
-    assert 'RocketRide\'s parse sends on the lane "image"' in problem.message
+    assert 'RocketRide\'s parse sends on the lane "audio"' in problem.message
     (wrong,) = load_pipeline(
         pipeline(W, parse, component("out", "response", "questions:p", "text:p")), Catalog(installed=False), Environment()
     ).errors
