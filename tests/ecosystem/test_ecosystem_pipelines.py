@@ -32,7 +32,7 @@ def spawn(*files: Path, partial: bool = True) -> Client:
     return Client.spawn(*files, partial=partial, env={"PYTHONPATH": ROOT})
 
 
-@pytest.mark.parametrize(("file", "missing"), [(LIBRARY, ["accessibility_describe", "weaviate"]), (ASSISTANT, ["tool_github"])])
+@pytest.mark.parametrize(("file", "missing"), [(LIBRARY, ["audio_transcribe", "weaviate"]), (ASSISTANT, ["tool_github"])])
 def test_the_only_errors_are_what_is_missing_here_and_the_last_line_says_how_to_run_the_rest(
     file: Path, missing: list[str]
 ) -> None:
@@ -51,7 +51,7 @@ def test_a_check_in_part_accepts_the_file_and_counts_what_is_unavailable() -> No
     done = rrext("check", "--partial", LIBRARY)
     assert done.returncode == 0
     assert done.stderr.endswith("8 components, 2 unavailable\n")
-    assert 'warning: "accessibility_describe" (image) is a node of RocketRide and not part of rrext.' in done.stdout
+    assert 'warning: "audio_transcribe" (audio) is a node of RocketRide and not part of rrext.' in done.stdout
     assert "error" not in done.stdout
 
 
