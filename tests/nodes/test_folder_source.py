@@ -111,6 +111,16 @@ async def test_a_file_is_the_same_object_as_when_it_is_sent_by_the_command(folde
     assert one["result"]["objectId"] == str(uuid.uuid5(uuid.NAMESPACE_URL, url_of(str((folder / "sub" / "b.md").resolve()))))
 
 
+async def test_a_path_that_is_there_is_no_pattern(folder: Path) -> None:
+    (folder / "Photos [2024]").mkdir()
+    for name in ("a?.txt", "b [1].txt"):
+        (folder / "Photos [2024]" / name).write_text(name)
+    answer = await sent(folder, "Photos [2024]", exclude=("Photos [2024]/b [1].txt",))
+    assert (answer["sent"], set(Taker.taken)) == (1, {"Photos [2024]/a?.txt"})
+    assert (await sent(folder, "Photos [2024]", exclude=("b [1].txt",)))["sent"] == 1
+    assert (await sent(folder, "Photos [2024]/b [1].txt"))["sent"] == 1
+
+
 @pytest.mark.parametrize(
     ("include", "exclude", "names"),
     [

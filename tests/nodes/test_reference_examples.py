@@ -28,7 +28,7 @@ ALL = HERE.parent / "examples"
 EXAMPLES = ALL / "nodes"
 VARIABLE = re.compile(r"\$\{ROCKETRIDE_(\w+)\}")
 KEY = "no-key-at-all-1"
-SYSTEM = {"MYSQL_URL", "QDRANT_HOST"}
+SYSTEM = {"MYSQL_URL"}
 """Variables whose server pip cannot install."""
 
 
@@ -90,12 +90,14 @@ def mysql_url() -> Iterator[str]:
 
 
 @pytest.fixture
-def qdrant_host(tmp_path: Path) -> Iterator[str]:
-    sys.path.append(str(HERE / "vector_servers"))
-    from qdrant_server import running_qdrant
+def qdrant_host(monkeypatch: pytest.MonkeyPatch) -> str:
+    qdrant_client = pytest.importorskip("qdrant_client", reason="the extra `qdrant` is not installed")
+    sys.path.append(str(HERE / "vectors"))
+    from qdrant_stores import LocalServer
 
-    with running_qdrant(tmp_path, port=6333) as url:
-        yield url.rpartition(":")[0]
+    server = LocalServer()
+    monkeypatch.setattr(qdrant_client, "QdrantClient", lambda **settings: server)
+    return "localhost"
 
 
 @pytest.fixture(scope="module")

@@ -92,7 +92,8 @@ def _missing(draft: ComponentSpec, loaded: LoadedPipeline, directory: str, confi
         return
     try:
         for setting, message in node.missing(draft.settings, locate):
-            yield Problem("missing_file", "error", message, below(draft.section, setting))
+            code = "missing_file" if setting in node.paths else "invalid_config"
+            yield Problem(code, "error", message, below(draft.section, setting))
     except RrextError as error:  # a path of a class that does not name its paths
         yield Problem("missing_file", "error", f"{error.message}.", draft.section)
     except Exception as error:

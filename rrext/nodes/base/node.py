@@ -173,7 +173,8 @@ class Node:
 
     @classmethod
     def missing(cls, config: Any, path: Callable[[str], str]) -> Iterable[tuple[str, str]]:
-        """The settings that name a file or folder that is not there, each with a message, for `rrext check`.
+        """The settings that name a file or folder that is not there, or that cannot be right, each with a message, for `rrext
+        check`: of a setting in `paths` it says `missing_file`, of another one `invalid_config`.
 
         Looks at the file system; opens, makes and connects to nothing. `path` is `SetupContext.path`.
         """

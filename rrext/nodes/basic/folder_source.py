@@ -98,8 +98,9 @@ class FilesysNode(SourceNode):
     """Begins a pipeline with the files of folders, which `send_source_files` sends through it, as raw bytes.
 
     `include` names folders, files and patterns, `exclude` what is left out of them. A relative path begins at --root, or else
-    at the folder of the pipeline's file. In a pattern, `*` stands for any characters, `/` too. Links are never followed. A file
-    is the same object as with `rrext send`: sent again, it replaces itself in a store. Loading the pipeline sends nothing.
+    at the folder of the pipeline's file. In a pattern, `*` stands for any characters, `/` too; a path that is there is no
+    pattern. Links are never followed. A file is the same object as with `rrext send`: sent again, it replaces itself in a
+    store. Loading the pipeline sends nothing.
     Clients may send data of their own too.
     """
 
@@ -136,7 +137,7 @@ class FilesysNode(SourceNode):
     @classmethod
     def missing(cls, config: Any, path: Callable[[str], str]) -> Iterable[tuple[str, str]]:
         for one in config.include:
-            base, _ = _split(one["path"])
+            base, _ = _split(one["path"], path)
             if not os.path.exists(path(base)):
                 yield "include", f'There is no folder or file "{base}".'
 
@@ -223,7 +224,7 @@ class FilesysNode(SourceNode):
         return os.path.normpath(os.path.join(self.directory or os.getcwd(), path))
 
     def _included(self, path: str, left_out: _Excluded, check: Callable[[], None]) -> Iterator[FoundFile]:
-        base, pattern = _split(path)
+        base, pattern = _split(path, self._whole)
         folder, name = base, ""
         if os.path.isfile(self._whole(base)):
             folder, name = os.path.dirname(base) or ".", os.path.basename(base)
@@ -271,10 +272,10 @@ def _entry(folder: str, real: str, below: str, info: FileInfo) -> Iterator[Found
         yield replace(file, skipped="is a link, and none is followed" if info.type == "symlink" else "is no regular file")
 
 
-def _split(path: str) -> tuple[str, str]:
-    """The folder or file that a path begins with, and the pattern below it; "" without one."""
+def _split(path: str, whole: Callable[[str], str]) -> tuple[str, str]:
+    """The folder or file that a path begins with, and the pattern below it; "" without one, also if a file has that name."""
     wild = WILD.search(path)
-    if wild is None:
+    if wild is None or os.path.lexists(whole(path)):
         return path, ""
     end = path.rfind("/", 0, wild.start()) + 1
     return path[:end] or ".", path[end:]
@@ -294,9 +295,9 @@ class _Excluded:
             return True
         for rule in self._rules:
             if "/" not in rule:
-                if any(fnmatchcase(name, rule) for name in names):
+                if any(name == rule or fnmatchcase(name, rule) for name in names):
                     return True
-            elif fnmatchcase(whole, rule) or whole.startswith(rule.rstrip("/") + "/"):
+            elif whole == rule or fnmatchcase(whole, rule) or whole.startswith(rule.rstrip("/") + "/"):
                 return True
         return False
 

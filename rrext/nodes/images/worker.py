@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
+FORMATS: Final = ("PNG", "JPEG", "WEBP", "GIF", "TIFF", "BMP", "AVIF", "JPEG2000", "ICO", "PPM", "TGA")
+"""Pillow's names of what is read. It knows more, some of which start programs: EPS is drawn by Ghostscript."""
+
+
 def main() -> None:
     """Serve requests until the server is gone."""
     requests, answers, settings = begin(PictureSettings)
@@ -116,7 +120,7 @@ def _opened(data: bytes, max_pixels: int) -> Image:
 
     Image.MAX_IMAGE_PIXELS = None  # the size is looked at here, before any pixel is unpacked
     try:
-        picture = Image.open(BytesIO(data))
+        picture = Image.open(BytesIO(data), formats=[name for name in FORMATS if name in Image.OPEN])
     except UnidentifiedImageError:
         raise corrupt("It is no picture of a kind that can be read") from None
     _check_size(picture, max_pixels)
@@ -132,12 +136,25 @@ def _check_size(picture: Image, max_pixels: int) -> None:
         )
 
 
+def _eight_bits(picture: Image) -> Image:
+    """A picture with more than 256 greys, as of scanners, in 256 from its darkest to its brightest: Pillow makes white of all
+    above the 255th.
+    """
+    if not picture.mode.startswith(("I", "F")):
+        return picture
+    fine = picture.convert("I") if picture.mode.startswith("I;") else picture
+    found: Any = fine.getextrema()
+    low, high = found
+    scale = 255 / (high - low) if high > low else 1
+    return fine.point(lambda value: value * scale - low * scale).convert("L")
+
+
 def _thumbnail(message: MakeThumbnail) -> bytes:
     from PIL import ImageOps
 
     with _opened(message.data, message.max_pixels) as picture:
         picture.draft("RGB", (message.size, message.size))  # a JPEG is unpacked at a fraction of its size
-        upright = ImageOps.exif_transpose(picture)
+        upright = _eight_bits(ImageOps.exif_transpose(picture))
         if upright.mode not in ("RGB", "RGBA", "L", "LA"):
             upright = upright.convert("RGBA" if "transparency" in upright.info or upright.mode == "PA" else "RGB")
         upright.thumbnail((message.size, message.size))
@@ -158,7 +175,7 @@ def _text(message: ReadText, model: Any) -> PictureText:
             if number:
                 picture.seek(number)
                 _check_size(picture, message.max_pixels)
-            upright = ImageOps.exif_transpose(picture)
+            upright = _eight_bits(ImageOps.exif_transpose(picture))
             if upright.mode in ("RGBA", "LA", "PA", "P"):
                 upright = _on_white(upright)
             pixels = np.asarray(upright.convert("RGB"))[:, :, ::-1]  # blue first, as the model wants it

@@ -16,6 +16,7 @@ from rrext.nodes.base.setup import SetupContext, missing_packages
 from rrext.nodes.text.entity_kinds import KINDS, Entity, EntityKind
 from rrext.nodes.text.gathered_text import GatheredText, require_size
 from rrext.nodes.text.ner import ModelSettings, Recognizer, missing_model, recognizer_of
+from rrext.nodes.text.regular_expression import RegularExpression
 from rrext.tools.context import ToolContext
 
 PRIVATE: Final = tuple(kind for kind in KINDS if kind.is_private)
@@ -93,6 +94,11 @@ class AnonymizeNode(Node):
         for label in config.labels:
             if label not in LABELS:
                 yield "labels", _unknown(label)
+        for one in () if cls.unavailable() else config.patterns:
+            try:
+                RegularExpression(one.pattern)
+            except ValueError as error:
+                yield "patterns", f"{one.label}: {error}"
 
     @classmethod
     @asynccontextmanager

@@ -53,6 +53,8 @@ class TransformStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.op in WITH_PATTERN and not self.pattern:
             raise ValueError(f'the step "{self.op}" needs a pattern')
+        if self.op == "cut" and not self.characters:
+            raise ValueError('the step "cut" needs characters')
         if self.op == "wrap" and PLACE not in self.text:
             raise ValueError(f'the step "wrap" needs a text with {PLACE}')
 
@@ -147,7 +149,8 @@ class Transformation:
             try:
                 self._changes.append(self._change(step))
             except ValueError as error:
-                raise Unavailable(f'Step {number} of node "{node_id}": {error}', hint='See "steps" of its settings.') from None
+                whose = f' of node "{node_id}"' if node_id else ""
+                raise Unavailable(f"Step {number}{whose}: {error}", hint='See "steps" of its settings.') from None
 
     def of(self, text: str, ctx: ToolContext) -> str:
         """The text after all steps. Raises `ToolError` (`text_too_large`, `pattern_too_expensive`)."""

@@ -50,6 +50,15 @@ def test_a_picture_of_each_kind_becomes_a_small_png_and_a_document(drawn: Any, k
     assert document["metadata"]["chunkId"] == 0
 
 
+@pytest.mark.parametrize(("mode", "kind"), [("I;16", "PNG"), ("I", "TIFF"), ("F", "TIFF")])
+def test_greys_of_many_bits_stay_apart(mode: str, kind: str) -> None:
+    deep = Image.new(mode, (100, 100), 40_000)
+    deep.paste(5_000, (0, 0, 50, 100))
+    emitted = run_node(ThumbnailNode, "image", encoded(deep, kind))
+    with Image.open(BytesIO(whole(emitted["image"]))) as small:
+        assert [small.convert("L").getpixel((x, 50)) for x in (10, 90)] == [0, 255]
+
+
 def test_a_photo_is_upright_and_loses_what_the_camera_wrote() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # to be turned by 90 degrees
@@ -85,6 +94,7 @@ async def test_what_is_no_picture_fails_its_object_with_the_reason_and_the_next_
         (cut, "image_corrupt"),
         (bomb(), "image_too_large"),
         (b"", "image_corrupt"),
+        (encoded(picture(), "EPS"), "image_corrupt"),
     ):
         async with open_node(ThumbnailNode, {"processes": 1}) as client:
             with pytest.raises(RrextError) as failure:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.errors import InvalidPipeline, ToolError, Unavailable
-from rrext.nodes.text.anonymize import AnonymizeNode, masked
+from rrext.nodes.text.anonymize import AnonymizeNode, OwnPattern, masked
 from rrext.nodes.text.entity_kinds import KINDS, Entity, PatternRecognizer, without_overlaps
 from rrext.testing import run_node, run_pipeline
 
@@ -133,6 +133,9 @@ def test_a_label_or_pattern_that_is_none_is_told() -> None:
         hidden("a", labels=["e-mail"])
     with pytest.raises(Unavailable, match="no regular expression"):
         hidden("a", patterns=[{"label": "x", "pattern": "("}])
+    config = AnonymizeNode.Config()
+    config.patterns = (OwnPattern("x", "("), OwnPattern("y", "b"))
+    assert [setting for setting, _ in AnonymizeNode.missing(config, str)] == ["patterns"]
     with pytest.raises(InvalidPipeline):
         hidden("a", anonymizeChar="")
     with pytest.raises(Unavailable, match="is no folder"):

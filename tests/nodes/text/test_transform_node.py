@@ -117,7 +117,15 @@ def settings_with(step: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize(
-    "step", [{"op": "replace"}, {"op": "wrap", "text": "no place"}, {"op": "reverse"}, {"op": "lower", "patern": "x"}, {}]
+    "step",
+    [
+        {"op": "replace"},
+        {"op": "cut"},
+        {"op": "wrap", "text": "no place"},
+        {"op": "reverse"},
+        {"op": "lower", "patern": "x"},
+        {},
+    ],
 )
 def test_a_step_that_lacks_something_is_refused_when_the_pipeline_is_loaded(step: dict[str, Any]) -> None:
     with pytest.raises(InvalidPipeline):

@@ -208,6 +208,7 @@ def test_rocketrides_settings_load_without_a_word() -> None:
         ({"host": "x.qdrant.io"}, "https://x.qdrant.io:6333"),
         ({"host": "http://x.qdrant.io/", "port": 80}, "http://x.qdrant.io:80"),
         ({"host": " https://10.0.0.1 ", "mode": "local"}, "https://10.0.0.1:6333"),
+        ({"host": "::1", "mode": "local"}, "http://[::1]:6333"),
     ],
 )
 def test_a_host_is_reached_as_its_scheme_says_or_else_as_its_profile_does(settings: dict[str, Any], address: str) -> None:
@@ -217,9 +218,10 @@ def test_a_host_is_reached_as_its_scheme_says_or_else_as_its_profile_does(settin
     assert address_of(config) == address
 
 
-@pytest.mark.parametrize("host", ["", "  ", "ftp://x"])
-def test_no_host_and_other_schemes_are_unavailable(host: str) -> None:
+@pytest.mark.parametrize("host", ["", "  ", "ftp://x", "x:6333", "x/y", "a b", "http://user:s3cret@x", "[x", "http://x?y"])
+def test_what_is_no_host_alone_is_unavailable_and_no_password_is_told(host: str) -> None:
     config = QdrantNode.Config()
     config.host = host
-    with pytest.raises(Unavailable):
+    with pytest.raises(Unavailable) as failure:
         address_of(config)
+    assert "s3cret" not in str(failure.value)

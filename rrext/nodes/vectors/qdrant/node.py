@@ -6,6 +6,7 @@ import contextlib
 import warnings
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -72,7 +73,7 @@ class QdrantNode(VectorStoreNode):
 
 
 def address_of(config: Any) -> str:
-    """The URL of the server. Raises `Unavailable` without a host."""
+    """The URL of the server. Raises `Unavailable` without a host, and for one that is more than that, as with a password."""
     host = config.host.strip().rstrip("/")
     if not host:
         raise Unavailable(
@@ -82,6 +83,18 @@ def address_of(config: Any) -> str:
     if found and scheme not in ("http", "https"):
         raise Unavailable(f'"{scheme}" is no scheme of a Qdrant server', hint="Give a host, or a URL with http or https.")
     scheme = scheme or ("https" if config.mode == "cloud" else "http")
+    if name.count(":") > 1 and not name.startswith("["):
+        name = f"[{name}]"  # an address of IPv6
+    try:
+        parts = urlsplit(f"//{name}")
+        is_host = bool(parts.hostname) and parts.netloc == name and parts.username is None and parts.port is None
+    except ValueError:
+        is_host = False
+    if not is_host or any(char.isspace() for char in name):
+        raise Unavailable(
+            '"host" of the Qdrant store is more than a host, or none',
+            hint='Give a name, an address, or a URL without path and port: "port" and "apikey" are settings of their own.',
+        )
     return f"{scheme}://{name}:{config.port}"
 
 
