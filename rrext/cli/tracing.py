@@ -11,9 +11,9 @@ from rrext.errors import UsageError
 from rrext.limits import DEFAULTS
 
 if TYPE_CHECKING:
-    from rrext.server.otel import SpanExport
+    from rrext.server.journal.otel import SpanExport
+    from rrext.server.journal.trace_file import RecordingHead, TraceFile
     from rrext.server.recording import Recorder
-    from rrext.server.trace_file import RecordingHead, TraceFile
 
 TRACE_FLUSH: Final = 1.0
 """Seconds at the end of a process for what of its traces waits to be written or sent: a program waits for the end, too."""
@@ -62,7 +62,7 @@ class Traces:
             self.recorder = self._begin_recording(args, record, engine, content=content)
         if getattr(args, "otel", False):
             from rrext.nodes.base.setup import missing_packages
-            from rrext.server.otel import begin_otel
+            from rrext.server.journal.otel import begin_otel
 
             missing = missing_packages("otel", "opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
             if missing is not None:
@@ -73,8 +73,8 @@ class Traces:
 
     def _begin_recording(self, args: argparse.Namespace, path: str, engine: Any, *, content: bool) -> Recorder:
         from rrext.secrets.redaction import Redactor
+        from rrext.server.journal.trace_file import RecordingHead
         from rrext.server.recording import Recorder
-        from rrext.server.trace_file import RecordingHead
 
         face = "ws" if args.ws is not None else "unix" if args.listen is not None else None
         head = RecordingHead(
@@ -101,7 +101,7 @@ class Traces:
     def _begin_file(
         self, option: str, path: str, engine: Any, *, content: bool, recording: RecordingHead | None = None
     ) -> TraceFile:
-        from rrext.server.trace_file import TraceFile
+        from rrext.server.journal.trace_file import TraceFile
 
         def told(error: OSError) -> None:
             print(f"rrext: {option} {path}: {error.strerror}: its lines are lost until there is room", file=sys.stderr)

@@ -18,7 +18,14 @@ from rrext.limits import Limits
 from rrext.pipefile.text.problems import below, value_at
 from rrext.secrets.names import PLACEHOLDER, masked
 from rrext.server.commands import cut_short
-from rrext.server.trace_file import RawTail, RecordedAnswer, RecordedEnd, RecordedEvent, RecordedRefusal, RecordedRequest
+from rrext.server.journal.trace_file import (
+    RawTail,
+    RecordedAnswer,
+    RecordedEnd,
+    RecordedEvent,
+    RecordedRefusal,
+    RecordedRequest,
+)
 from rrext.wire.connection import ServedConnection, ServerConnection
 from rrext.wire.dialect import wire_error
 from rrext.wire.messages import Malformed, Request, RequestId, ServerEvent
@@ -26,7 +33,7 @@ from rrext.wire.messages import Malformed, Request, RequestId, ServerEvent
 if TYPE_CHECKING:
     from rrext.errors import RrextError
     from rrext.secrets.redaction import Redactor
-    from rrext.server.trace_file import TraceFile
+    from rrext.server.journal.trace_file import TraceFile
     from rrext.wire.framing import Framer
 
 OF_TRANSPORT: Final = frozenset(("auth", "deauth"))

@@ -29,7 +29,7 @@ from rrext.pipefile.environment import Environment
 from rrext.pipefile.resources import NO_RESOURCES, Resources
 from rrext.references import CallRef, CallRefNames, ReferenceReader
 from rrext.secrets.redaction import Redactor
-from rrext.server.logs import keep_lines
+from rrext.server.journal.logs import keep_lines
 from rrext.tasks.call_gate import CallGate
 from rrext.tasks.families import MEMORY_INTERVAL, Families, Sweeps, kill, sweep
 from rrext.tasks.remote_tasks import STOP_MARGIN, LocalLinks, OperatorFiles, RemoteLoader, RemoteTask, WorkerPool

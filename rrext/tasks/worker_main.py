@@ -21,7 +21,7 @@ from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import load_nodes
 from rrext.pipefile.environment import Environment
 from rrext.secrets.redaction import redact_streams
-from rrext.server.logs import set_up_logging
+from rrext.server.journal.logs import set_up_logging
 from rrext.server.loop import ServingLoop
 from rrext.server.process import ServingProcess
 from rrext.server.watchdog import Watchdog, leave, trace_crashes, write_last_words

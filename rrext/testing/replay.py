@@ -18,8 +18,7 @@ from rrext.client.channels import GONE, Channel
 from rrext.errors import RrextError, UsageError
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
 from rrext.pipefile.text.problems import parts_of, value_at
-from rrext.server.recording import masked_body, put_back
-from rrext.server.trace_file import (
+from rrext.server.journal.trace_file import (
     RawTail,
     RecordedAnswer,
     RecordedEnd,
@@ -28,6 +27,7 @@ from rrext.server.trace_file import (
     RecordedRefusal,
     RecordedRequest,
 )
+from rrext.server.recording import masked_body, put_back
 from rrext.testing.expectations import Difference
 from rrext.testing.likeness import STATUS_COMMANDS, Likeness, RunLikeness, numbers_in, without_calls, without_measures
 from rrext.transports.descriptor_channel import FdChannel

@@ -21,7 +21,7 @@ from rrext.errors import RrextError
 from rrext.faces.mcp.listing import ListedTools
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
-from rrext.server.otel import SpanExport
+from rrext.server.journal.otel import SpanExport
 from rrext.testing.sessions import pair
 
 TREE = {

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from rrext import Client, RrextError
 from rrext.engine.events.records import EngineEvent
-from rrext.server.trace_file import (
+from rrext.server.journal.trace_file import (
     RawTail,
     RecordedAnswer,
     RecordedEnd,

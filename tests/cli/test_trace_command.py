@@ -14,7 +14,7 @@ from commands import Done, call, component, here
 
 from rrext.cli.commands.servers.trace import shown_time
 from rrext.engine.local_engine import LocalEngine
-from rrext.server.trace_file import TraceFile
+from rrext.server.journal.trace_file import TraceFile
 from rrext.testing.sessions import pair
 
 TREE = """\

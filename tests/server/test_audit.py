@@ -11,7 +11,7 @@ from rrext.engine.local_engine import LocalEngine
 from rrext.errors import RrextError
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
-from rrext.server.audit import begin_audit, line_of
+from rrext.server.journal.audit import begin_audit, line_of
 from rrext.testing import pair
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function

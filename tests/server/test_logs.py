@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rrext.limits import DEFAULTS, LOG_TAIL, LOG_TAIL_BYTES
-from rrext.server.logs import LEVELS, LineHandler, LogForm, log_tail, set_up_logging
+from rrext.server.journal.logs import LEVELS, LineHandler, LogForm, log_tail, set_up_logging
 from rrext.transports.lossy import LossyWriter
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"

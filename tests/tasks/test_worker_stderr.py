@@ -11,7 +11,7 @@ import pytest
 
 from rrext.connections import NO_CONNECTIONS
 from rrext.pipefile.environment import Environment
-from rrext.server.logs import LineHandler, log_tail
+from rrext.server.journal.logs import LineHandler, log_tail
 from rrext.tasks.task_engine import WorkerStderr
 from rrext.tasks.worker_process import Stderr, last_words
 from rrext.transports.lossy import LossyWriter

@@ -39,7 +39,7 @@ def reads(stdio: ClaimedStdio) -> None:
 
 def floods(stdio: ClaimedStdio) -> None:
     """Print and log far more than a pipe holds, answer, and end when told to."""
-    from rrext.server.logs import set_up_logging
+    from rrext.server.journal.logs import set_up_logging
 
     writer = set_up_logging("info")
     for number in range(20_000):

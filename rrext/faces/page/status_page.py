@@ -36,8 +36,8 @@ from rrext.faces.http.failures import failure
 from rrext.faces.page.traffic import FILTER, MAX_PAGE_TEXT, STEP, STEPS, Traffic
 from rrext.limits import KIB
 from rrext.picture.svg import ROOT, style_sheet
-from rrext.server.audit import line_of
-from rrext.server.logs import log_tail
+from rrext.server.journal.audit import line_of
+from rrext.server.journal.logs import log_tail
 from rrext.version import __version__
 
 MAX_PAGES: Final = 64

@@ -28,7 +28,7 @@ from rrext.engine.events.records import (
     kind_of,
 )
 from rrext.engine.interface.call import Caller
-from rrext.server.logs import Tail
+from rrext.server.journal.logs import Tail
 
 MAX_PAGE_TEXT: Final = 500
 """Characters of a name, a description or a message on the page; a row is sent whole whenever a number of it changes."""

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         print(f"rrext: stdin and stdout must be open: {error.strerror}", file=sys.stderr)
         return EXIT_USAGE
-    from rrext.server.logs import set_up_logging
+    from rrext.server.journal.logs import set_up_logging
     from rrext.server.watchdog import leave, write_last_words
 
     writers = [stdio.stderr]

@@ -26,7 +26,7 @@ from rrext.client.server_address import Launch, ServerAddress, address_of, open_
 from rrext.columns import one_line, printable
 from rrext.errors import RrextError, UsageError
 from rrext.limits import CLIENT_DEFAULTS
-from rrext.server.trace_file import RecordedLine, RecordingHead, TraceGap, TraceHead, TraceInvalid, read_trace
+from rrext.server.journal.trace_file import RecordedLine, RecordingHead, TraceGap, TraceHead, TraceInvalid, read_trace
 from rrext.testing.replay import Replay, ReplayCounts
 from rrext.transports.process import ChildProcess
 from rrext.version import __version__

@@ -299,7 +299,7 @@ def _serve_claimed(
     writers: list[LossyWriter],
     cluster: dict[str, Any] | None,
 ) -> int:
-    from rrext.server.logs import set_up_logging
+    from rrext.server.journal.logs import set_up_logging
 
     redact = environment.redactor.text
     redact_streams(environment.redactor)
@@ -347,7 +347,7 @@ def _serve_claimed(
         else:
             engine = LocalEngine(**given, limits=limits, root=root_from(args), wait=args.wait, packages=packages)
         if _is_audited(args.audit):
-            from rrext.server.audit import begin_audit
+            from rrext.server.journal.audit import begin_audit
 
             begin_audit(engine)
         traces.append(Traces(args, engine))

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draw the file; returns the exit code."""
-    from rrext.server.trace_file import RecordedLine, TraceGap, TraceHead, TraceInvalid, read_trace
+    from rrext.server.journal.trace_file import RecordedLine, TraceGap, TraceHead, TraceInvalid, read_trace
 
     with Results() as results:
         drawing = Drawing(results, terminal_width() if results.is_terminal else None)
