@@ -1,8 +1,9 @@
 """The engine on bubblewrap, for kernels without the newest Landlock: namespaces of its own for each program.
 
 A supervisor starts `bwrap`, which stays as its child, the monitor, makes the namespaces, and starts an interpreter as the first
-process in them, the keeper. The keeper forks the guest and tells how it ended. The kernel kills the monitor with the
-supervisor, the keeper with the monitor, and all in the namespaces with the keeper.
+process in them, the keeper. The keeper forks the guest and tells how it ended. When the supervisor ends, so does the keeper,
+and with it, by the kernel, all in the namespaces; then the monitor. If the monitor ends first, the supervisor kills the keeper.
+Nothing kills a monitor at its start, neither `--die-with-parent`: its child would wait for it forever.
 
 The warden can enter neither a Landlock domain, in which nobody may mount, nor namespaces, which some distributions grant to
 `bwrap` alone. It drops its capabilities, but for one that root needs to be mapped into a namespace. Before a program is handed
@@ -15,6 +16,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 
@@ -32,7 +34,12 @@ _KEEPER = (
     "end=int(sys.argv[1])\n"
     "guest=os.fork()\n"
     "if guest:\n"
+    " import select\n"
     " os.closerange(0,3)\n"
+    " lines=select.poll()\n"
+    " lines.register(end,0)\n"  # an error, which needs no asking, once nobody can read from it
+    " lines.register(os.pidfd_open(guest),select.POLLIN)\n"
+    " if any(ready==end for ready,_ in lines.poll()): os._exit(1)\n"
     " os.write(end,os.waitpid(guest,0)[1].to_bytes(4,'little'))\n"
     " os._exit(0)\n"
     "os.close(end)\n"
@@ -145,8 +152,11 @@ class _BubblewrapGuest(GuestProcess):
         return wrong
 
     def kill(self) -> None:
-        if self._guest is None:
-            super().kill()
+        if self._guest is None:  # it ends by itself when it has nobody to talk to, before it has a program
+            try:
+                self.channel.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it has ended
             return
         try:
             signal.pidfd_send_signal(self._guest, signal.SIGKILL)

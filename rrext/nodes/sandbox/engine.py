@@ -17,8 +17,8 @@ Choice = Literal["auto", "landlock", "bubblewrap"]
 TRIAL: Final = 10.0
 """Seconds for bubblewrap to make its namespaces; it takes a hundredth of one."""
 
-NAMESPACES: Final = ("--unshare-user", "--unshare-all", "--cap-drop", "ALL", "--die-with-parent", "--new-session")
-"""Options of bubblewrap for all that it starts: namespaces of its own, no capabilities, no terminal, an end with its parent."""
+NAMESPACES: Final = ("--unshare-user", "--unshare-all", "--cap-drop", "ALL", "--new-session")
+"""Options of bubblewrap for all that it starts: namespaces of its own, no capabilities, no terminal."""
 
 _PROFILE: Final = (
     "load the profile bwrap-userns-restrict of AppArmor, which Ubuntu's package apparmor-profiles has in "
