@@ -196,6 +196,54 @@ def secret_in(text: str, name: str) -> tuple[str, str] | None:
     return None
 
 
+_KEY_STARTS: Final = (
+    r"sk-|AKIA|ASIA|AIza|gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|[sr]k_(?:live|test)_|hf_|gsk_|xai-|pplx-|pcsk_|r8_|tvly-"
+    r"|SG\."
+)
+"""How the keys of `_FORMS` begin: only there the forms are looked for, because texts may have megabytes."""
+
+_PEM_WHOLE: Final = r"(?s)-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----.*?(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY-----|\Z)"
+_PAIR: Final = r"(?<![\w.-])([\w.-]{1,64})[ \t]{0,8}=[ \t]{0,8}('[^']{1,256}'|[^\s;&'=]{1,256})"
+_BEARER: Final = r"(?i)(?<=\bbearer\s)\s*([\w.~+/=-]{16,})"
+
+
+def without_keys(value: Any) -> Any:
+    """A JSON value without what its form alone says to be secret, wherever it stands in a text: keys of known services, private
+    keys, bearer tokens, and values after the name of a secret and `=`.
+    """
+    if isinstance(value, dict):
+        return {name: without_keys(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_keys(item) for item in value]
+    return _without_keys(value) if isinstance(value, str) and len(value) >= MIN_LITERAL_SECRET else value
+
+
+def _without_keys(text: str) -> str:
+    spans = [match.span() for match in re.finditer(_PEM_WHOLE, text)] if "-----BEGIN" in text else []
+    for start in re.finditer(_KEY_STARTS, text):
+        if (key := _key_pattern().match(text, start.start())) is not None and _is_random(key[0]):
+            spans.append(key.span())
+    for pair in re.finditer(_PAIR, text) if "=" in text else ():
+        if is_secret(pair[1]) and _is_random(pair[2]):
+            spans.append(pair.span(2))
+    if "earer" in text or "EARER" in text:
+        spans += [match.span(1) for match in re.finditer(_BEARER, text) if _is_random(match[1])]
+    if not spans:
+        return text
+    pieces: list[str] = []
+    done = 0
+    for start, end in sorted(spans):
+        if start >= done:
+            pieces += (text[done:start], HIDDEN)
+        done = max(done, end)
+    return "".join((*pieces, text[done:]))
+
+
+@lru_cache(maxsize=1)
+def _key_pattern() -> re.Pattern[str]:
+    return re.compile(_KEYS, re.ASCII)
+
+
 def _is_random(text: str) -> bool:
     """Whether a text may be a real secret: no placeholder, no name, no sentence."""
     if len(text) < MIN_LITERAL_SECRET or "${" in text or re.search(_NO_SECRET, text) is not None or any(map(str.isspace, text)):

@@ -7,6 +7,7 @@ leaves, so that the order of the lines is one in which all of it can happen agai
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from time import time
@@ -16,7 +17,7 @@ import msgspec
 
 from rrext.limits import Limits
 from rrext.pipefile.text.problems import below, value_at
-from rrext.secrets.names import PLACEHOLDER, masked
+from rrext.secrets.names import HIDDEN, PLACEHOLDER, masked, without_keys
 from rrext.server.commands import cut_short
 from rrext.server.journal.trace_file import (
     RawTail,
@@ -46,6 +47,13 @@ UNSHOWN: Final = (ValueError, RecursionError, MemoryError)
 """What makes a content that cannot be shown: it is left out, as one that is too large."""
 
 
+MOST_BEFORE: Final = 1024
+"""Characters of a text that comes in pieces, in which a secret may begin that goes on in the next piece."""
+
+MOST_PIECES: Final = 256
+"""Texts in pieces whose ends are remembered; those of pipes and calls that have ended are forgotten for later ones."""
+
+
 class Recorder:
     """Writes the messages of connections.
 
@@ -61,13 +69,28 @@ class Recorder:
         self._used = used
         self._known = known
         self._value_of = value_of
+        self._ends: dict[tuple[str, str, RequestId], str] = {}
+        self._remembering = threading.Lock()
         file.redact = self._value
 
     def _text(self, text: str) -> str:
-        return self._known.text(self._used.text(text))
+        shown: str = without_keys(self._known.text(self._used.text(text)))
+        return shown
 
     def _value(self, value: Any) -> Any:
-        return self._known.value(self._used.value(value))
+        return without_keys(self._known.value(self._used.value(value)))
+
+    def _goes_on(self, connection_id: str, of: str, number: Any, piece: str) -> bool:
+        """Whether a piece of a text, as of pipe 1, has more of a secret that began in those before it."""
+        if not isinstance(number, int | str):
+            return False
+        begin = piece[:MOST_BEFORE]
+        with self._remembering:
+            before = self._ends.pop((connection_id, of, number), "")
+            self._ends[connection_id, of, number] = (before + piece)[-MOST_BEFORE:]
+            if len(self._ends) > MOST_PIECES:
+                del self._ends[next(iter(self._ends))]
+        return bool(before) and self._text(before + begin) != self._text(before) + self._text(begin)
 
     def follow(self, connection: ServedConnection, connection_id: str) -> RecordedConnection:
         """The same connection, whose messages are recorded from now on."""
@@ -97,10 +120,16 @@ class Recorder:
         for place in _changed(known, shown):
             (secrets if self._can_return(value_at(known, place), value_at(shown, place)) else hidden).append(place)
         tail = None
+        of, number = ("pipe", given["pipe_id"]) if "pipe_id" in given else ("file", given.get("handle"))
         if request.tail is not None:
             tail, before, after = self._tail(request.tail)
+            if self._goes_on(line.connection_id, of, number, before):
+                tail, after = RawTail(text=HIDDEN), HIDDEN
             if before != after:
                 (secrets if self._can_return(before, after) else hidden).append("/data")
+        elif isinstance(data := given.get("data"), str) and self._goes_on(line.connection_id, of, number, data):
+            shown["data"] = HIDDEN
+            hidden.append("/data")
         if line.command != request.command:
             hidden.append("")
         return msgspec.structs.replace(line, arguments=shown, tail=tail, secrets=tuple(secrets), hidden=tuple(hidden))
@@ -166,6 +195,9 @@ class Recorder:
     def event(self, connection_id: str, name: str, body: bytes, tail: bytes | None, member: str | None) -> None:
         """Write an event."""
         size, shown, raw = self._shown(body, tail)
+        chunk = msgspec.json.decode(body).get("chunk") if isinstance(shown, dict) and "chunk" in shown else None
+        if isinstance(chunk, str) and self._goes_on(connection_id, "call", shown.get("request"), chunk):
+            shown["chunk"] = HIDDEN
         line = RecordedEvent(
             time=time(),
             connection_id=connection_id,

@@ -11,7 +11,7 @@ from time import time
 from typing import Any, Final
 
 from rrext.engine.views.task_views import id_of
-from rrext.secrets.names import PLACEHOLDER
+from rrext.secrets.names import HIDDEN, PLACEHOLDER, without_keys
 from rrext.secrets.redaction import Redactor
 from rrext.testing.expectations import Difference, differences, matcher_of
 
@@ -163,11 +163,13 @@ class Likeness:
         return self._has_variables(recorded, replayed) or self._are_times(_seconds_of(recorded), _seconds_of(replayed))
 
     def _has_variables(self, recorded: str, replayed: str) -> bool:
-        """Whether the replayed text has the values of variables that stand by their names in the recorded one."""
+        """Whether the replayed text has the secrets that the recorded one has not, but for the names of variables."""
         names = re.findall(PLACEHOLDER, recorded)
         for name in names:
             self._run.redactor.learn(name, self._run.value_of(name) or "", always=True)
-        return bool(names) and self._run.redactor.text(replayed) == recorded
+        if not names and HIDDEN not in recorded:
+            return False
+        return recorded == HIDDEN or without_keys(self._run.redactor.text(replayed)) == recorded
 
     def _are_times(self, recorded: float, replayed: float) -> bool:
         """Whether one is of the time of the recording, and the other of a time from then to now: in seconds or milliseconds."""

@@ -238,6 +238,13 @@ class Replay:
         self._run.reached = max(self._run.reached, line.time)
         if line.connection_id in self._ended:
             return
+        try:
+            await self._play(line)
+        except RecursionError:
+            self._skip(line, "its line is nested too deeply", getattr(line, "id", None))
+        self._paused = line.time, anyio.current_time()
+
+    async def _play(self, line: RecordedLine) -> None:
         if isinstance(line, RecordedRequest):
             await self._request(line)
         elif isinstance(line, RecordedRefusal):
@@ -254,7 +261,6 @@ class Replay:
                 self.counts.unanswered += len(connection.waiting)
                 connection.exchanges.clear()
                 await connection.aclose()
-        self._paused = line.time, anyio.current_time()
 
     # requests
 

@@ -245,6 +245,34 @@ async def test_no_secret_is_in_a_recording_and_a_replay_needs_its_value(
         assert f"unix-1 8 close: not replayed: pipe_id {numbers[0]} of the recording is none here" in told
 
 
+@pytest.mark.promise("record:no-secret")
+async def test_a_secret_in_pieces_and_one_that_its_form_shows_are_not_in_a_recording(tmp_path: Path) -> None:
+    key = "sk-ant-api03-" + "Ab3" * 12  # of nobody
+    nodes = changed(tmp_path, ("yield from range(to)", "yield from ('the key: ', *self.config.key, '; the end')"))
+    with recorded(tmp_path, "unix", nodes=nodes) as address:
+        async with Client.connect(address) as client:
+            chunks: list[Any] = []
+            await client.tool(tool="count", on_chunk=chunks.append)
+            assert "".join(chunks) == f"the key: {SECRET}; the end"
+            async with client.pipe(mimetype="lane/text", objinfo={"name": "a"}) as pipe:
+                for at in range(0, len(SECRET), 3):
+                    await pipe.write(SECRET[at : at + 3])
+                await pipe.write("and more")
+            for given in (f"with {key}, thanks", f"Authorization: Bearer {key[7:]}", "host=a password=p4ssw0rd7x"):
+                await client.tool(tool="key", input={"given": given})
+    lines = lines_of(tmp_path)
+    text = (tmp_path / "r.jsonl").read_text()
+    assert not any(part in text for part in (key, key[7:], "p4ssw0rd7x"))
+    written = [line["tail"]["text"] for line in lines if line.get("tail") and line["event"] == "request"]
+    assert (written[0], written[-1], {*written[3:-1]}) == ("cor", "and more", {"•••"})
+    told = [line["body"]["chunk"] for line in lines if line.get("name") == "rrext_chunk"]
+    assert (told[0], told[-1], {*told[9:-1]}) == ("the key: ", "; the end", {"•••"})
+    given = [line["arguments"]["input"]["given"] for line in lines if "given" in line.get("arguments", {}).get("input", {})]
+    assert given == ["with •••, thanks", "Authorization: Bearer •••", "host=a password=•••"]
+    done = replay(tmp_path, "--nodes", nodes)
+    assert done.err == "8 requests replayed, 1 differs; 9 not replayed\n", done  # the pipe, of which most was not written
+
+
 async def test_variables_that_a_client_gives_to_a_pipeline_are_named_in_a_recording(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -333,11 +361,16 @@ async def test_lines_that_somebody_edited_end_no_replay(tmp_path: Path) -> None:
     lines.insert(
         place, {"event": "answer", "time": head["time"], "connection_id": "unix-9", "command": "x", "error": {}, "id": 1}
     )
-    path.write_text("\n".join(map(json.dumps, [head, *lines])))
+    at = {"time": head["time"], "connection_id": "unix-1", "command": "rrext_process", "id": 23}
+    tool = {"subcommand": "tool", "tool": "price", "input": {"item": "fig"}}
+    lines[place:place] = [{"event": "request", **at, "arguments": tool}, {"event": "answer", **at, "body": {"result": "@"}}]
+    text = "\n".join(map(json.dumps, [head, *lines]))
+    path.write_text(text.replace('"@"', "[" * 900 + "]" * 900))
     done = replay(tmp_path, "--nodes", NODES)
     assert (done.code, done.out.decode().splitlines()) == (
         1,
         [
+            "unix-1 23 message: not replayed: its line is nested too deeply",
             "unix-1 22 rrext_process: not replayed: the recording is damaged: it has no text at /input/x",
             "unix-1 a text rrext_process: not replayed: the recording is damaged: it has no text at /",
             "unix-1 20 cancel: the recording has no answer, and one came here",

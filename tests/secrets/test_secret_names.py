@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rrext.connections import Connections, results_redactor
 from rrext.pipefile.component_reader import literal_secrets
-from rrext.secrets.names import HIDDEN, is_secret, masked
+from rrext.secrets.names import _FORMS, HIDDEN, is_secret, masked, secret_in, without_keys
 from rrext.secrets.redaction import folded
 
 pytestmark = pytest.mark.promise("secrets:one-rule")
@@ -140,3 +140,28 @@ def test_a_password_in_the_url_of_a_connection_is_refused_by_name_and_not_repeat
     with pytest.raises(Exception, match=r"not sent: use headers") as raised:
         connections.find("c", table["provider"])
     assert re.search("hunter", f"{raised.value!r} {raised.value.__dict__}") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a sk-ant-api03-AbCdEfGhIjKlMnOpQrStUv01 b", f"a {HIDDEN} b"),
+        ("api_key=sk-ant-api03-AbCdEfGhIjKlMnOpQrStUv01, and gsk_" + "a1B2" * 10, f"api_key={HIDDEN} and {HIDDEN}"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nrest", f"{HIDDEN}\nrest"),
+        ("-----BEGIN PRIVATE KEY-----\nMIIEcut", HIDDEN),
+        ("bearer eyJhbGciOiJIUzI1NiJ9.e30.x1", f"bearer {HIDDEN}"),
+        (f"host=x Password = {RANDOM};port=1", f"host=x Password = {HIDDEN};port=1"),
+        ("a task-force-of-some-30-people=1, max_tokens=12345678a", None),
+        ("the bearer of this letter knows=everything", None),
+        ("api_key=${ROCKETRIDE_KEY1} token=<yours-1>", None),
+    ],
+)
+def test_what_looks_like_a_secret_is_taken_out_of_a_text_and_nothing_else(text: str, shown: str | None) -> None:
+    assert without_keys({"a": [text, 1]}) == {"a": [text if shown is None else shown, 1]}
+
+
+@given(st.data(), st.sampled_from(sorted(_FORMS)))
+def test_the_key_of_every_service_is_found_by_its_beginning(data: st.DataObject, service: str) -> None:
+    pattern = re.compile(_FORMS[service], re.ASCII)
+    key = data.draw(st.from_regex(pattern, fullmatch=True).map(str.strip).filter(pattern.fullmatch))
+    assert without_keys(f"({key})") == (f"({HIDDEN})" if secret_in(f"({key})", "") else f"({key})")
