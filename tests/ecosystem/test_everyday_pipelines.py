@@ -127,7 +127,8 @@ def test_a_letter_is_parsed_searched_for_names_and_made_anonymous() -> None:
     pytest.importorskip("re2", reason="the extra `text` is not installed")
     body = run_pipeline(PROCESSOR, LETTER.encode(), mimetype="application/octet-stream", objinfo={"name": "letter.txt"})
     assert body["text"] == [f"On 2026-11-29 Ada wrote to {'█' * 17} about the lending week.\n\n"]
-    assert body["metadata"]["entities_email"] == ["grace@example.com"]
+    assert body["metadata"]["entities_email"] == ["█" * 17]
+    assert body["metadata"]["entities_date"] == ["2026-11-29"]
     assert body["metadata"]["anonymized"] == {"EMAIL": 1}
 
 

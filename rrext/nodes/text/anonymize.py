@@ -15,7 +15,7 @@ from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.base.setup import SetupContext, missing_packages
 from rrext.nodes.text.entity_kinds import KINDS, Entity, EntityKind
 from rrext.nodes.text.gathered_text import GatheredText, require_size
-from rrext.nodes.text.ner import ModelSettings, Recognizer, missing_model, recognizer_of
+from rrext.nodes.text.ner import CUT, PREFIX, ModelSettings, Recognizer, missing_model, recognizer_of
 from rrext.nodes.text.regular_expression import RegularExpression
 from rrext.tools.context import ToolContext
 
@@ -61,8 +61,9 @@ class AnonymizeNode(Node):
     """Puts a character in place of each one of what tells who somebody is; white space and the length of texts stay.
 
     Patterns find mail addresses, telephones, cards, accounts, internet addresses, numbers of papers, dates of birth, streets
-    and keys. Names have no form: they are hidden if `path` names the folder of a model for named entities. The metadata of the
-    object count what was hidden (`anonymized`), and say by what (`anonymizedBy`). Nothing finds everything: look at results.
+    and keys. Names have no form: they are hidden if `path` names the folder of a model for named entities. What is hidden in
+    a text is hidden in its metadata of `ner` too. The metadata of the object count what was hidden (`anonymized`), and say by
+    what (`anonymizedBy`). Nothing finds everything: look at results.
     """
 
     provider = "anonymize"
@@ -123,29 +124,46 @@ class AnonymizeNode(Node):
         self._gathered.add(text)
 
     def write_table(self, table: str, ctx: ToolContext) -> None:
-        self.emit("table", self._masked(table, ctx))
+        self.emit("table", self._masked(table, self._entry.metadata, ctx))
 
     def write_documents(self, documents: list[dict[str, Any]], ctx: ToolContext) -> None:
         self.emit("documents", [self._of_document(document, ctx) for document in documents])
 
     def closing(self, ctx: ToolContext) -> None:
         if self._gathered.pieces:
-            self.emit("text", self._masked(self._gathered.whole(), ctx))
+            self.emit("text", self._masked(self._gathered.whole(), self._entry.metadata, ctx))
 
     def _of_document(self, document: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
         text = document.get("page_content")
         if not isinstance(text, str):
             return document
         # The vector was made of the text as it was, which a store must not find by it.
-        return {**document, "page_content": self._masked(text, ctx), "embedding": None, "embedding_model": None}
+        hidden = {**document, "embedding": None, "embedding_model": None}
+        given = document.get("metadata")
+        metadata = {**given} if isinstance(given, Mapping) else {}
+        hidden["page_content"] = self._masked(text, metadata, ctx)
+        return {**hidden, "metadata": metadata} if metadata else hidden
 
-    def _masked(self, text: str, ctx: ToolContext) -> str:
+    def _masked(self, text: str, metadata: dict[str, Any], ctx: ToolContext) -> str:
         require_size(len(text), self.config.maxCharacters, self.node_id)
         found = self.shared.find(text, ctx.check)
         self._hidden.update(entity.group for entity in found)
+        self._mask_names(metadata, "\n".join({" ".join(text[entity.start : entity.end].split()) for entity in found}), ctx)
         by = "patterns and a model" if self.config.path.strip() else "patterns"
         self._entry.metadata.update(anonymized=dict(sorted(self._hidden.items())), anonymizedBy=by)
         return masked(text, found, self.config.anonymizeChar)
+
+    def _mask_names(self, metadata: dict[str, Any], hidden: str, ctx: ToolContext) -> None:
+        """Hide in the entities that `ner` found what is a part of what was hidden, a line each, or has something to hide."""
+
+        def shown(name: str) -> str:
+            ctx.check()
+            is_open = name not in hidden and not self.shared.find(name, ctx.check)
+            return name if is_open else re.sub(r"\S", lambda _: self.config.anonymizeChar, name)
+
+        for kind, names in metadata.items():
+            if kind.startswith(PREFIX) and kind != CUT and isinstance(names, list):
+                metadata[kind] = sorted({shown(str(name)) for name in names})
 
 
 def masked(text: str, entities: Sequence[Entity], char: str) -> str:

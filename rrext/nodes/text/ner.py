@@ -22,6 +22,8 @@ from rrext.tools.context import ToolContext
 MOST_NAMES: Final = 200
 """Names of one kind in metadata, which each chunk of a document carries; a long text has thousands."""
 PREFIX: Final = "entities_"
+CUT: Final = "entities_cut"
+"""Which kinds have more names than metadata tell."""
 ALONE: Final = 'node "%s" works by patterns alone: names of people, organisations and places take a model (path)'
 
 log: Final = logging.getLogger("rrext.component")
@@ -159,5 +161,5 @@ def metadata_of(text: str, entities: Sequence[Entity]) -> dict[str, Any]:
     found: dict[str, Any] = {kind: sorted(names)[:MOST_NAMES] for kind, names in sorted(by_kind.items())}
     found["entities_count"] = len(entities)
     if cut := sorted(kind for kind, names in by_kind.items() if len(names) > MOST_NAMES):
-        found["entities_cut"] = cut
+        found[CUT] = cut
     return found

@@ -117,6 +117,21 @@ def test_tables_and_documents_are_hidden_too_and_a_vector_of_the_open_text_goes(
     assert document == {"page_content": "██████", "embedding": None, "embedding_model": None, "metadata": {"n": 1}}
 
 
+def test_names_in_metadata_of_ner_are_hidden_as_in_the_text() -> None:
+    metadata = {"entities_email": ["a@b.de"], "entities_person": ["Ada", "a@b"], "entities_cut": ["a"], "entities_count": 3}
+    metadata["entities_url"] = ["http://x/?c@d.de"]
+    document = {"page_content": "Ada: a@b.de", "metadata": metadata}
+    ((hidden_document,),) = run_node(AnonymizeNode, "documents", [document])["documents"]
+    assert hidden_document["page_content"] == "Ada: ██████"
+    assert hidden_document["metadata"] == {
+        **metadata,
+        "entities_email": ["██████"],
+        "entities_person": ["Ada", "███"],
+        "entities_url": ["█" * 16],
+    }
+    assert metadata["entities_email"] == ["a@b.de"], "others may have that document too"
+
+
 def test_the_result_counts_what_was_hidden_and_says_by_what() -> None:
     text = pipeline(
         component("in_1", "webhook"),
