@@ -100,7 +100,9 @@ def settings_of(provider: str) -> Iterator[tuple[str, Any]]:
             text = around.format(next(variables))
             if "string" in kinds or kinds == {None}:
                 yield name, text
-            if "array" in kinds:
+            if name == "steps":
+                yield name, [{"op": "replace", "pattern": text, "text": ""}]
+            elif "array" in kinds:
                 yield name, [text]
             if "object" in kinds:
                 yield name, {"t": text}
