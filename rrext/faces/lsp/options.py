@@ -31,8 +31,9 @@ class Options(msgspec.Struct, frozen=True, rename="camel"):
     line.
 
     `nodes`: files and modules with nodes of the user. `env`: names that `${NAME}` may read besides `ROCKETRIDE_*`. `root`: the
-    folder that paths of nodes may not leave. `connections`: the file of connections for runs. `project`: whether a project file
-    of the first workspace folder gives those of them that are not given, after `rrext trust`.
+    folder that paths of nodes may not leave. `connections`: the file of connections for runs. `python_packages`: what programs
+    of `tool_python` may import. `project`: whether a project file of the first workspace folder gives those of them that are
+    not given, after `rrext trust`.
     """
 
     trusted: bool = False
@@ -40,7 +41,13 @@ class Options(msgspec.Struct, frozen=True, rename="camel"):
     env: tuple[str, ...] = ()
     root: str | None = None
     connections: str | None = None
+    python_packages: tuple[str, ...] = ()
     project: bool = True
+
+    @property
+    def package_words(self) -> list[str]:
+        """The packages as words of a command."""
+        return [f"--python-package={name}" for name in self.python_packages]
 
 
 def options_from(params: Any, given: Options) -> tuple[Options, list[str]]:

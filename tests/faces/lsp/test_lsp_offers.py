@@ -181,6 +181,14 @@ async def test_a_case_that_fails_is_told_with_its_difference(bench: Desk) -> Non
     assert "1 failed" in (await bench.told("window/showMessage", "failed"))["message"]
 
 
+async def test_packages_of_programs_are_those_of_runs_and_of_cases(tmp_path: Path) -> None:
+    async with desk(tmp_path, pythonPackages=["no_such_package"]) as bench:
+        write_beside(bench, CASES % 42)
+        for command, given in (("rrext.runCases", {}), ("rrext.runTool", {"tool": "add", "input": {"a": 1, "b": 2}})):
+            answer = await bench.ask(command, given)
+            assert "no_such_package" in answer["error"]["message"], answer
+
+
 async def test_cases_run_on_what_is_saved(bench: Desk) -> None:
     assert "has no cases" in (await bench.refused("rrext.runCases"))["message"]
     write_beside(bench, CASES % 42)

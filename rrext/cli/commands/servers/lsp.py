@@ -77,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
             env=tuple(args.env),
             root=root_from(args),
             connections=connections,
+            python_packages=tuple(args.python_packages),
             project=args.project is None and not args.no_project,
         )
         serving = LspServing(stdio, language_server(given), parent=parent, last_words=lambda: write_last_words(writers))

@@ -56,7 +56,7 @@ async def run_cases(uri: str, text: str, words: str | None, options: Options, ou
         env_names=options.env,
         root=options.root,
         connections=options.connections,
-        args=() if words is None else ("-k", words),
+        args=[*options.package_words, *(() if words is None else ("-k", words))],
     )
     process = ChildProcess(command, env=engine_environment(), cwd=os.path.dirname(cases), on_stderr=output)
     told = _Told()

@@ -200,6 +200,7 @@ class _Life:
             root=options.root,
             connections=options.connections,
             drain=ENGINE_DRAIN,
+            args=options.package_words,
         )
         self.process = Launch(command=command, env=engine_environment(), on_stderr=on_output).start()
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
