@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from rrext.errors import UsageError
+from rrext.nodes.sql.duckdb.endings import OWN_SCHEMAS, ending_of, holds_tables
 from rrext.nodes.sql.duckdb.files import is_table
 
 FILES: Final = "(files)"
@@ -29,32 +30,30 @@ _RESERVED: Final = (
 
 
 def pipeline_of(files: Sequence[str]) -> bytes:
-    """A pipeline whose one database has these files: SQLite's, DuckDB's, or others, each a table. Raises `UsageError`."""
-    databases = [file for file in files if _ending(file) in DATABASES]
-    if databases and len(files) > 1:
-        raise UsageError(f"{databases[0]} is a database, which is asked alone: others would have to be copied into it")
-    if databases:
-        node: str = DATABASES[_ending(databases[0])]
-        config: dict[str, Any] = {"path": os.path.abspath(databases[0])}
-    else:
+    """A pipeline whose one database has these files, each a table or, if it holds several, a schema. A database of SQLite or
+    DuckDB alone is asked itself, by its own node. Raises `UsageError`.
+    """
+    node = DATABASES.get(ending_of(files[0])) if len(files) == 1 else None
+    config: dict[str, Any] = {"path": os.path.abspath(files[0])}
+    if node is None:
         tables: dict[str, str] = {}
         for file in files:
             name = table_of(file)
             if name in tables:
                 raise UsageError(f"{tables[name]} and {file} would both be the table {name}: rename one")
             tables[name] = file
-        node, config = "db_duckdb", {"files": {name: os.path.abspath(file) for name, file in tables.items()}}
+        config = {"files": {name: os.path.abspath(file) for name, file in tables.items()}}
     config["statement_timeout"] = 0  # who waits for the end can stop it too: --timeout, Ctrl-C
     components = [
         {"id": "source", "provider": "tools", "config": {}},
-        {"id": FILES, "provider": node, "config": config, "control": [{"classType": "tool", "from": "source"}]},
+        {"id": FILES, "provider": node or "db_duckdb", "config": config, "control": [{"classType": "tool", "from": "source"}]},
     ]
     return msgspec.json.encode({"source": "source", "components": components})
 
 
 def is_data(name: str) -> bool:
     """Whether a name is that of a file which `pipeline_of` takes: by its ending."""
-    return _ending(name) in DATABASES or is_table(name)
+    return ending_of(name) in DATABASES or is_table(name)
 
 
 def names_data(word: str) -> bool:
@@ -63,10 +62,7 @@ def names_data(word: str) -> bool:
 
 
 def table_of(file: str) -> str:
-    """The name of the table of a file: its own without folders and endings, in a form that needs no quotes."""
+    """The name of the table or schema of a file: its own without folders and endings, in a form that needs no quotes."""
     name = re.sub(r"\W+", "_", os.path.basename(file).split(".")[0]).strip("_").lower()
-    return f"t_{name}" if not name or name[0].isdigit() or name in _RESERVED.split() else name
-
-
-def _ending(name: str) -> str:
-    return os.path.splitext(name)[1].lower()
+    is_taken = name in _RESERVED.split() or (holds_tables(file) and name in OWN_SCHEMAS)
+    return f"t_{name}" if not name or name[0].isdigit() or is_taken else name

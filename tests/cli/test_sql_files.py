@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
+import openpyxl
 import pytest
 from commands import EXAMPLES, Done, InProcess
 
@@ -42,10 +43,19 @@ def test_files_are_tables_of_their_names_and_can_be_joined(ask: Ask) -> None:
     assert (done.code, done.out) == (0, b"name,s\nAda,4.5\nBen,4.0\n")
 
 
-def test_a_database_is_asked_alone(ask: Ask) -> None:
+def test_a_database_is_asked_itself_and_joined_with_other_files(ask: Ask) -> None:
     assert ask("crm.db", "select * from visit").out == b"day\n2026-11-29\n"
-    done = ask("orders.csv", "crm.db", "select 1")
-    assert (done.code, "crm.db is a database, which is asked alone" in done.err) == (2, True)
+    done = ask("orders.csv", "crm.db", "select day, sum(price) as s from orders, crm.visit group by day")
+    assert (done.code, done.out) == (0, b"day,s\n2026-11-29,8.5\n")
+
+
+def test_a_workbook_is_the_table_of_its_first_sheet(ask: Ask, data: Path) -> None:
+    book = openpyxl.Workbook()
+    book.active.append(["customer", "city"])
+    book.active.append(["a", "Oslo"])
+    book.save(data / "cities.xlsx")
+    done = ask("cities.xlsx", "orders.csv", "select city, count(*) as c from cities join orders using (customer) group by city")
+    assert (done.code, done.out) == (0, b"city,c\nOslo,2\n")
 
 
 @pytest.mark.parametrize(
@@ -112,8 +122,8 @@ def test_a_file_with_a_blank_in_its_name_is_asked(ask: Ask, data: Path) -> None:
 
 
 def test_only_a_file_that_can_be_asked_is_said_to_be(ask: Ask, data: Path) -> None:
-    (data / "a.xlsx").write_bytes(b"PK\x03\x04")
-    done = ask("a.xlsx", "select 1")
+    (data / "a.docx").write_bytes(b"PK\x03\x04")
+    done = ask("a.docx", "select 1")
     assert (done.code, "asks it" in done.err, "Name a pipeline" in done.err) == (2, False, True)
 
 

@@ -117,7 +117,7 @@ async def test_items_keep_the_order_in_which_they_were_ranked() -> None:
     texts = [item["sortText"] for item in listing["items"]]
     assert texts == sorted(texts)
     assert len(set(texts)) == len(texts)
-    assert "webhook" in labels(listing)[:4]
+    assert "webhook" in labels(listing)[:5]
 
 
 # snippets

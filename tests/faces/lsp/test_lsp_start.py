@@ -23,7 +23,7 @@ print(json.dumps(found))
 START = """
 import asyncio, gc, json, os
 from rrext.cli import main
-from rrext.cli.commands import serve
+from rrext.cli.commands.servers import serve
 
 async def initialize(serving):
     from lsprotocol import types

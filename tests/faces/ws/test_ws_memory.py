@@ -60,7 +60,7 @@ def left_and_free(server: WsServer) -> None:
             for client in clients:
                 for _ in range(12):
                     client.post("rrext_process", subcommand="tool", tool="large", input={"size": 2 * MIB})
-            while resident(server) - before < 20 * MIB:
+            while resident(server) - before < 15 * MIB:  # it keeps 22 to 31, as workers wait, and the system some too
                 other.body("rrext_ping")
             for client in clients:
                 vanish(client)

@@ -28,7 +28,7 @@ from rrext.faces.http.door import MAX_STRANGERS_OF_ADDRESS, Arrival, Door
 pytestmark = pytest.mark.promise("ws:strangers")
 
 WRONG = {"Authorization": "Bearer a-wrong-key-0123456789"}
-FEW = "from rrext.cli.commands import serve\nserve.MAX_CONNECTIONS = 32\n"
+FEW = "from rrext.cli.commands.servers import serve\nserve.MAX_CONNECTIONS = 32\n"
 """A port of 32 connections, half of which may be without a key."""
 QUICK = "from rrext.faces.http import door\ndoor.WRONG_KEY_DELAY = 0.001\n"
 """A door whose late answers are not late."""

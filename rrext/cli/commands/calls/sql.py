@@ -40,11 +40,12 @@ EXAMPLE = """examples:
   rrext sql pipeline.pipe
   rrext sql orders.csv -o busy.xlsx 'select * from orders where price > 100'
   rrext sql --at unix:/tmp/rrext.sock --token pipeline 'select count(*) from visit'
-  rrext sql orders.csv customers.parquet 'select name, sum(price) from orders join customers using (customer) group by name'
+  rrext sql orders.csv crm.db 'select name, sum(price) from orders join crm.customer using (customer) group by name'
 
 In place of a pipeline, files: CSV, TSV, JSON (also .gz, .zst) and Parquet are tables of their names, where SQL would need
-quotes in another form: my_sales of 'my sales.csv', t_order of order.csv. A database of SQLite (.db, .sqlite) or DuckDB
-(.duckdb) is asked alone. They are only read.
+quotes in another form: my_sales of 'my sales.csv', t_order of order.csv. A workbook (.xlsx, .xls, .ods) is the table of its
+first sheet, and a schema of all: budget."2026". A database of SQLite (.db, .sqlite) or DuckDB (.duckdb) alone is asked itself;
+beside other files it is a schema, crm.customer, into which its tables are copied. They are only read.
 
 Without a statement it is a prompt on a terminal, and reads statements from stdin elsewhere. Several statements are
 separated by `;` and run in order, up to the first that fails; each is kept at once, unless it stands between `begin` and

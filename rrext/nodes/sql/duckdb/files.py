@@ -1,4 +1,4 @@
-"""CSV, TSV, Parquet and JSON files that become tables: the files of a setting, and whether they have changed."""
+"""Files that become tables, or hold some: those of a setting, and whether they have changed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from rrext.errors import Unavailable
+from rrext.nodes.sql.duckdb.endings import CONTAINERS
 
 LOOK_SHARE: Final = 20
 """A look at the files is followed by at least so many times its own duration without another."""
@@ -21,6 +22,7 @@ _READERS: Final = {
     ".csv": "read_csv", ".tsv": "read_csv", ".txt": "read_csv",
     ".parquet": "read_parquet",
     ".json": "read_json", ".jsonl": "read_json", ".ndjson": "read_json",
+    **dict.fromkeys(CONTAINERS, ""),
 }  # fmt: skip
 _PACKED: Final = (".gz", ".zst")
 
@@ -67,9 +69,12 @@ class FileTables:
         kinds = {_reader(table, name) for name in names}
         if len(kinds) > 1:
             raise _not_made(table, setting, "its files are of several kinds")
+        if len(names) > 1 and not all(kinds):
+            raise _not_made(table, setting, "a workbook or a database is one file")
         files = tuple(os.path.realpath(self._locate(name)) for name in names)
+        journals = [f"{file}-wal" for file in files if os.path.exists(f"{file}-wal")]  # where SQLite writes first
         try:
-            found = [os.stat(file) for file in files]
+            found = [os.stat(file) for file in (*files, *journals)]
         except OSError as error:
             raise _not_made(table, setting, error.strerror or "it cannot be read") from None
         return Source(files, tuple((info.st_size, info.st_mtime_ns, info.st_ino) for info in found))

@@ -1,4 +1,4 @@
-"""`db_duckdb`: DuckDB, over a database file or over CSV, Parquet and JSON files that the settings name.
+"""`db_duckdb`: DuckDB, over a database file, or over files of data that the settings name.
 
 The database is open in a process of its own; this module has the server's side of it and of the connections to it. DuckDB
 only imitates PostgreSQL's catalog tables, so three statements over DuckDB's own functions read the schema.
@@ -144,7 +144,7 @@ class DuckdbBackend(Backend):
         if self._settings.path == MEMORY:
             connection.process.holds_data = True
             if not connection.is_clean:  # as a statement that defines something leaves it
-                content = [f'"{name}"' for name in connection.tables() if name not in connection.process.loaded]
+                content = [f'"{name}"' for name in connection.tables()]
         self._supervisor.wrote(content)
 
     def rollback(self, connection: DuckdbConnection) -> None:
@@ -212,7 +212,8 @@ class DuckdbNode(SqlNode):
         files: Annotated[
             dict[str, str],
             "Name of a table → CSV, TSV, Parquet or JSON file that it is made from, or a pattern of names: *, ?, ** for any "
-            "folders; not together with a path.",
+            "folders; or name of a schema → workbook (Excel, OpenDocument) or database (SQLite, DuckDB) whose tables it gets. "
+            "Not together with a path.",
         ] = {}
         create: Annotated[bool, "Begin with an empty file if there is none."] = False
         memory_limit: Annotated[str, "Memory of the database, its tables and queries; what needs more fails."] = "1GB"
@@ -421,13 +422,14 @@ class DuckdbConnection:
             self.ask(SqlRollback(is_answered=True))
 
     def tables(self) -> list[str]:
-        """The names of the tables and views that there are, the first `NAMED` of them; in a transaction of its own."""
-        sql = "SELECT table_name FROM information_schema.tables WHERE table_type IN ('BASE TABLE', 'VIEW') ORDER BY ALL"
+        """The names of the tables and views that no file made, the first `NAMED` of them; in a transaction of its own."""
+        kinds = "('BASE TABLE', 'VIEW')"
+        sql = f"SELECT table_schema, table_name FROM information_schema.tables WHERE table_type IN {kinds} ORDER BY ALL"
         with suppress(DuckdbError, RrextError):  # the process is lost meanwhile: the loss itself is told
             self.begin(read_only=True)
-            rows = self.run(sql, ()).fetchmany(NAMED)
+            rows = self.run(sql, ()).fetchmany(MORE_ROWS)
             self.rollback()
-            return [name for (name,) in rows]
+            return [name for schema, name in rows if not {schema, name} & self.process.loaded.keys()][:NAMED]
         return []
 
     # requests

@@ -61,7 +61,11 @@ def write_parquet(connection: Any, source: str, form: TextForm, target: str) -> 
     """Write the table in the text file `source` to the file `target`. Raises `ToolError` (`no_table`) and DuckDB's errors."""
     with open(source, encoding="utf-8", newline="") as file:
         table = (markdown_table if form == "markdown" else json_table)(file.read())
-    rows = f"{target}.csv"
+    connection.execute(f"COPY ({rows_of(table, f'{target}.csv')}) TO {_text(target)} (FORMAT parquet)")
+
+
+def rows_of(table: TextTable, rows: str) -> str:
+    """Write the cells of a table to the file `rows`; the statement that reads it with the types of the table."""
     longest = 0
     with open(rows, "w", encoding="utf-8", newline="") as file:
         for cells in zip(*table.columns, strict=True):
@@ -71,7 +75,7 @@ def write_parquet(connection: Any, source: str, form: TextForm, target: str) -> 
     most = max(2 * 2**20, 4 * longest)  # bytes of UTF-8
     texts = ", ".join(f"c{number}: 'VARCHAR'" for number in range(len(table.names)))
     cells = ", ".join(
-        f"CAST(c{number} AS {kind}) AS {_quoted(name)}"
+        f"CAST(c{number} AS {kind}) AS {quoted(name)}"
         for number, (name, kind) in enumerate(zip(table.names, table.types, strict=True))
     )
     reader = (
@@ -79,13 +83,14 @@ def write_parquet(connection: Any, source: str, form: TextForm, target: str) -> 
         f"quote = '\"', escape = '\"', nullstr = '{_NULL}', allow_quoted_nulls = false, new_line = '\\n', "
         f"max_line_size = {most}, buffer_size = {4 * most})"
     )
-    connection.execute(f"COPY (SELECT {cells} FROM {reader}) TO {_text(target)} (FORMAT parquet)")
+    return f"SELECT {cells} FROM {reader}"
 
 
 _NULL: Final = "\\N"
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name in SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -108,7 +113,7 @@ def markdown_table(text: str) -> TextTable:
         del lines[1]
     head, *rows = map(_cells, lines)
     width = max(map(len, (head, *rows)))
-    _check_size(width, len(rows))
+    check_size(width, len(rows))
     found = list(zip_longest(*rows))
     columns: list[Column] = [*found, *([(None,) * len(rows)] * (width - len(found)))]
     names = names_of([*head, *([None] * (width - len(head)))])
@@ -123,7 +128,8 @@ def _cells(line: str) -> list[str | None]:
     return cells[1:-1] if cells[-1] is None else cells[1:]
 
 
-def _check_size(width: int, rows: int) -> None:
+def check_size(width: int, rows: int) -> None:
+    """Raises `ToolError` (`no_table`) for a table that is too large."""
     if width > MOST_COLUMNS:
         raise no_table(f"it has {width:,} columns, and {MOST_COLUMNS:,} are possible")
     if width * rows > MOST_CELLS:
@@ -157,7 +163,7 @@ def json_table(text: str) -> TextTable:
     given = list(dict.fromkeys(name for row in rows for name in row))
     if not given:
         raise no_table("its objects have no keys" if rows else "it has no objects")
-    _check_size(len(given), len(rows))
+    check_size(len(given), len(rows))
     made = [_column([row.get(name) for row in rows]) for name in given]
     return TextTable(names_of(given), [kind for kind, _ in made], [column for _, column in made])
 
@@ -211,7 +217,7 @@ def _column(raws: Sequence[msgspec.Raw | None]) -> tuple[str, Column]:
         return "BOOLEAN", texts
     if kinds <= {"text"}:
         said: list[str | None] = [None if text is None else msgspec.json.decode(text, type=str) for text in texts]
-        return _moment_of([text for text in said if text is not None]) or "VARCHAR", said
+        return moment_of([text for text in said if text is not None]) or "VARCHAR", said
     return "JSON", texts
 
 
@@ -242,7 +248,7 @@ def type_of(values: Sequence[str]) -> str:
         return "BIGINT" if digits <= BIGINT_DIGITS else f"DECIMAL({digits}, 0)"
     if all(value.lower() in ("true", "false") for value in values):
         return "BOOLEAN"
-    return _number_of(values) or _moment_of(values) or "VARCHAR"
+    return _number_of(values) or moment_of(values) or "VARCHAR"
 
 
 def _number_of(values: Sequence[str]) -> str | None:
@@ -274,7 +280,8 @@ def _is_double(value: str) -> bool:
     return value.lower() in _NO_NUMBER or (isfinite(double) and Decimal(repr(double)) == Decimal(value))
 
 
-def _moment_of(values: Sequence[str]) -> str | None:
+def moment_of(values: Sequence[str]) -> str | None:
+    """The type of a column of days, times or both, in ISO 8601; None for another one."""
     for kind, form, read in _MOMENTS:
         if values and all(map(form.fullmatch, values)):
             try:

@@ -34,6 +34,7 @@ from rrext.nodes.databases.cells import json_rows, rows_within, size_of
 from rrext.nodes.databases.failure import Failure
 from rrext.nodes.sql.driver_limits import KEPT_STATEMENTS, LONGEST_KEPT
 from rrext.nodes.sql.duckdb.dialect import DUCKDB
+from rrext.nodes.sql.duckdb.endings import OWN_SCHEMAS, holds_tables
 from rrext.nodes.sql.duckdb.files import reading
 from rrext.nodes.sql.duckdb.messages import (
     MEMORY,
@@ -56,7 +57,7 @@ from rrext.nodes.sql.duckdb.messages import (
     is_over,
     message_frame,
 )
-from rrext.nodes.sql.duckdb.text_tables import write_parquet
+from rrext.nodes.sql.duckdb.text_tables import quoted, write_parquet
 from rrext.nodes.sql.duckdb.values import converter, exact_type, parameters
 from rrext.nodes.sql.lexer import split_at_placeholders
 
@@ -540,11 +541,12 @@ class DuckdbInstance:
             connection.execute("BEGIN TRANSACTION")
             for table, files in tables.items():
                 try:
-                    connection.register(_INCOMING.strip('"'), ArrowRows(loader.sql(reading(files))))
-                    connection.execute(f"CREATE OR REPLACE TABLE {_quoted(table)} AS SELECT * FROM {_INCOMING}")
-                    connection.unregister(_INCOMING.strip('"'))
-                except duckdb.Error as error:
-                    said = sentence(error)
+                    if holds_tables(files[0]):
+                        self._load_all(connection, loader, table, files[0])
+                    else:
+                        _take(connection, loader.sql(reading(files)), quoted(table))
+                except (duckdb.Error, Unavailable) as error:
+                    said = error.message if isinstance(error, Unavailable) else sentence(error)
                     for file in files:
                         said = said.replace(file, os.path.basename(file))
                     raise Unavailable(f'The table "{table}" cannot be made from its files: {said}') from error
@@ -555,6 +557,26 @@ class DuckdbInstance:
             connection.close()
             loader.close()
             self.forget()
+
+    def _load_all(self, connection: duckdb.DuckDBPyConnection, loader: duckdb.DuckDBPyConnection, name: str, file: str) -> None:
+        """Make a schema of a file that holds tables."""
+        from tempfile import TemporaryDirectory
+
+        from rrext.nodes.sql.duckdb.containers import first_alone, relations
+
+        if name.lower() in OWN_SCHEMAS:
+            raise Unavailable(f'DuckDB has a schema "{name}" of its own: the tables of a file need another name')
+        schema, made = quoted(name), list[str]()
+        for statement in ("DROP VIEW IF EXISTS", "DROP SCHEMA IF EXISTS", "CREATE SCHEMA"):
+            connection.execute(f"{statement} {schema}{' CASCADE' if 'DROP SCHEMA' in statement else ''}")
+        with TemporaryDirectory(prefix="rrext-") as folder:
+            for table, relation in relations(loader, file, folder):
+                _take(connection, relation, f"{schema}.{quoted(table)}")
+                made.append(table)
+        if not made:
+            raise Unavailable("it has no table")
+        if (first := first_alone(file, made)) is not None:
+            connection.execute(f"CREATE VIEW {schema} AS FROM {schema}.{quoted(first)}")
 
     def prepare(self, request: SqlPrepare) -> None:
         """Make a Parquet file of a table in a text. A second instance does that, as in `load`."""
@@ -602,6 +624,13 @@ class ArrowRows:
         return self._relation.__arrow_c_stream__(requested_schema)
 
 
+def _take(connection: duckdb.DuckDBPyConnection, relation: Any, table: str) -> None:
+    """Make a table of the rows of another connection's relation."""
+    connection.register(_INCOMING.strip('"'), ArrowRows(relation))
+    connection.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * FROM {_INCOMING}")
+    connection.unregister(_INCOMING.strip('"'))
+
+
 def sentence(error: Exception) -> str:
     """The message of DuckDB, without the lines that repeat the statement, and without advice for its own shell."""
     return re.split(r"\n\n(?:LINE |Possible solutions)", str(error), maxsplit=1)[0].strip()
@@ -610,10 +639,6 @@ def sentence(error: Exception) -> str:
 def _processors() -> int:
     """The number of processors that this process may use: DuckDB counts those of the machine, and wakes a thread for each."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def limit_memory(root: duckdb.DuckDBPyConnection) -> None:
