@@ -14,7 +14,7 @@ MOST = {
 """The stays and returns that were reached, and a few more, because several threads take part."""
 
 
-RUNS = 3
+RUNS = 8
 """Walks of a tool, of which the shortest counts: on a busy machine a thread may look at the loop once more."""
 
 

@@ -107,7 +107,7 @@ def endless() -> bytes:
 @pytest.mark.parametrize("charset", ["shift_jis", "euc_jp"])
 def test_a_process_without_files_finds_the_charset_of_a_text(charset: str) -> None:
     text = "図書館は午前九時から午後五時まで開いています。本をなくした場合は、十ユーロを払います。"
-    with reader(memory=256 * MIB) as found:
+    with reader(memory=512 * MIB) as found:
         assert text_of(found.read(text.encode(charset), DocumentRequest(name="a.txt"), ToolContext())) == text
 
 
