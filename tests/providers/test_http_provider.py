@@ -62,8 +62,9 @@ async def failing(reply: Reply, **table: Any) -> ToolError:
             with pytest.raises(ToolError) as caught:
                 await provider.call("getPet", {"id": 1}, ToolContext())
         assert sum(asked.path == "/pets/1" for asked in host.asked) <= 1
+    told = f"{caught.value.message} {caught.value.data} {caught.value.__cause__} {caught.value.__context__}"
     for secret in ("4711", "4712", "4713"):
-        assert secret not in f"{caught.value.message} {caught.value.data} {caught.value.__cause__} {caught.value.__context__}"
+        assert secret not in told.replace(host.url, "")  # whose port may have these digits
     return caught.value
 
 

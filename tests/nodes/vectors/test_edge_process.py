@@ -100,6 +100,12 @@ def test_a_call_that_nobody_waits_for_ends_though_the_process_hangs(running_stor
     assert process_of(running_store) == process
 
 
+def stands(process: int) -> bool:
+    """Whether all threads of a process have stopped: it may work for a moment after the signal."""
+    states = [path.read_text().rpartition(")")[2].split()[0] for path in Path(f"/proc/{process}/task").glob("*/stat")]
+    return set(states) == {"T"}
+
+
 @pytest.mark.parametrize("pieces", [0, 2])
 def test_an_upsert_that_is_cancelled_in_the_middle_stores_nothing(pieces: int, running_store: ProcessStore) -> None:
     process = process_of(running_store)
@@ -109,6 +115,8 @@ def test_an_upsert_that_is_cancelled_in_the_middle_stores_nothing(pieces: int, r
     def report(value: float, total: float | None, message: str | None) -> None:
         if value == (1 + pieces) * QDRANT_BATCH:
             os.kill(process, signal.SIGSTOP)  # the next piece is sent, and not answered
+            while not stands(process):
+                pass
             token.heard.clear()
             reached.set()
 
