@@ -207,7 +207,7 @@ def setting_rows(node: type[Node], schema: Mapping[str, Any]) -> Iterator[tuple[
 
 
 class Described(NamedTuple):
-    """A tool of one or more nodes of a page: its heading there, its owners, its specification and its description."""
+    """A tool of one or more nodes of a page: with its heading on the page, its nodes, its specification and its description."""
 
     heading: str
     owners: list[str]
@@ -387,7 +387,7 @@ def example_of(catalog: Catalog, family: str, provider: str) -> Path | None:
 
 
 def case_of(catalog: Catalog, provider: str, pipeline: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
-    """The case that shows a node best: one that names it, calls a tool of it, or sends what it takes; or else the first."""
+    """The case that shows a node best: a case that names it, calls its tool or sends to its lane; else the first."""
     cases = parse(path.read_text(encoding="utf-8")).value["cases"]
     node = catalog.class_of(provider)
     ids = {each["id"] for each in pipeline["components"] if catalog.provider_of(each["provider"]) == provider}

@@ -65,7 +65,7 @@ P = ParamSpec("P")
 Read: TypeAlias = Callable[[memoryview, "bytes | None", int], ServerEvent]
 """Makes the event of a whole message."""
 Refuse: TypeAlias = Callable[[RrextError, memoryview], ServerEvent]
-"""Makes that of one that cannot be read, of its first bytes."""
+"""Makes the event of a message that cannot be read, from the first bytes of the message."""
 
 Join: TypeAlias = Callable[[list[bytes], bytes | None], list[bytes]]
 """Makes the one piece of a message and its raw tail, for a transport that keeps messages apart."""

@@ -1,4 +1,5 @@
-"""`ProcessPool`: child processes that serve one call at a time each, and are kept for the next ones."""
+"""`ProcessPool`: child processes that serve one call at a time each, and are kept for the next calls. `ReaderPool`: processes
+that read documents or pictures of strangers, within bounds of time and memory."""
 
 from __future__ import annotations
 
@@ -6,10 +7,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
-from rrext.errors import ShuttingDown
-from rrext.nodes.child.process import NodeProcess
+from rrext.errors import ShuttingDown, ToolError, Unavailable
+from rrext.limits import MIB
+from rrext.nodes.child.process import ChildRequest, NodeProcess, ProcessLost
 from rrext.tools.context import ToolContext
 
 CLOSING_TIMEOUT: Final = 5.0
@@ -88,3 +90,69 @@ class ProcessPool(Generic[P]):
             if not process.is_over and not self._is_closed:
                 self._idle.append(process)
             self._changed.notify_all()  # the thread that `notify` would wake may not need the process any more
+
+
+class ReaderProcess(NodeProcess):
+    """A process that reads one document or picture after the other, once its libraries are loaded."""
+
+    noun: ClassVar[str]
+    """`document` or `picture`, in messages. Codes of failures begin with `kind`."""
+    kind: ClassVar[str]
+    library: ClassVar[str]
+    smaller: ClassVar[str]
+    """The hint to send less at once."""
+    loading: ClassVar[type[ChildRequest]]
+    start_timeout: ClassVar[float]
+    start_hint: ClassVar[str]
+    is_ready = False
+
+    def load(self, ctx: ToolContext) -> None:
+        """Wait until the libraries are loaded. Raises `Unavailable` if they cannot be."""
+        if self.is_ready:
+            return
+        try:
+            self.ask(self.loading(), ctx, self.start_timeout)
+        except (TimeoutError, ProcessLost) as error:
+            how = error.how if isinstance(error, ProcessLost) else f"no answer within {self.start_timeout:g} s"
+            raise Unavailable(f"The process that reads {self.noun}s did not start ({how})", hint=self.start_hint) from None
+        self.is_ready = True
+
+
+R = TypeVar("R", bound=ReaderProcess)
+
+
+class ReaderPool(ProcessPool[R]):
+    """Readers, of which each has `memory` bytes of address space."""
+
+    def __init__(self, start: Callable[[], R], most: int, memory: int) -> None:
+        super().__init__(start, most)
+        self._memory = memory
+
+    def ask(self, request: ChildRequest, timeout: float, ctx: ToolContext) -> bytes:
+        """The answer to a request; `timeout` begins when a process is free for it.
+
+        Raises `ToolError` with the reason, and the error of `ctx.check` for a cancelled call.
+        """
+        with self.lent(ctx) as process:
+            try:
+                process.load(ctx)
+                return process.ask(request, ctx, timeout)
+            except TimeoutError:
+                raise ToolError(
+                    f"Reading it took more than {timeout:g} seconds (timeout)",
+                    code=f"{process.kind}_timeout",
+                    hint=f'Raise "timeout" of the node, or {process.smaller}.',
+                ) from None
+            except ProcessLost as error:
+                ctx.check()
+                self.check_open()
+                bound = f"it takes more than {self._memory // MIB} MiB (memory), or breaks the {process.library}"
+                raise ToolError(
+                    f"Reading it ended the reading process ({error.how}): {bound}",
+                    code=f"{process.kind}_crashed",
+                    hint=f'If it is a {process.noun} that you trust, raise "memory" of the node.',
+                ) from None
+            except Unavailable:
+                ctx.check()
+                self.check_open()
+                raise

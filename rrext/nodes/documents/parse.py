@@ -16,12 +16,12 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from rrext.errors import InvalidArguments, ToolError, Unavailable
+from rrext.errors import InvalidArguments, Unavailable
 from rrext.nodes.base.lanes import Media, Tag
 from rrext.nodes.base.node import Entry
 from rrext.nodes.base.setup import missing_packages
-from rrext.nodes.child.pool import ProcessPool
-from rrext.nodes.child.process import NodeProcess, ProcessLost, module_command
+from rrext.nodes.child.pool import ReaderPool, ReaderProcess
+from rrext.nodes.child.process import module_command
 from rrext.nodes.documents.records import DocumentRequest, LoadParser, ParsedDocument, ReadDocument, ReaderSettings, too_large
 from rrext.nodes.files.offered_files import OfferingNode, open_root
 from rrext.threads import FEW_HEAPS
@@ -221,8 +221,16 @@ START_TIMEOUT: Final = 30.0
 """Seconds for the process to start; a loaded machine needs a few."""
 
 
-class ReaderProcess(NodeProcess):
+class DocumentProcess(ReaderProcess):
     """A process that reads one document after the other."""
+
+    noun = "document"
+    kind = "document"
+    library = "parser"
+    smaller = "send it in parts"
+    loading = LoadParser
+    start_timeout = START_TIMEOUT
+    start_hint = 'Look whether "import kreuzberg" works, and whether "memory" of the node is enough.'
 
     def __init__(self, memory: int) -> None:
         """Start the process, with `memory` bytes of address space at most. Raises `Unavailable`."""
@@ -234,55 +242,17 @@ class ReaderProcess(NodeProcess):
             closed="The pipeline ends",
             variables=FEW_HEAPS,  # each arena takes address space, which is limited
         )
-        self.is_ready = False
-
-    def load(self, ctx: ToolContext) -> None:
-        """Wait until the parser is loaded. Raises `Unavailable` if it cannot be."""
-        if self.is_ready:
-            return
-        try:
-            self.ask(LoadParser(), ctx, START_TIMEOUT)
-        except (TimeoutError, ProcessLost) as error:
-            how = error.how if isinstance(error, ProcessLost) else f"no answer within {START_TIMEOUT:g} s"
-            raise Unavailable(
-                f"The process that reads documents did not start ({how})",
-                hint='Look whether "import kreuzberg" works, and whether "memory" of the node is enough.',
-            ) from None
-        self.is_ready = True
 
 
-class DocumentReader(ProcessPool[ReaderProcess]):
+class DocumentReader(ReaderPool[DocumentProcess]):
     """Reads documents in up to `processes` processes; `memory` is the address space of each in bytes."""
 
     def __init__(self, *, processes: int, memory: int) -> None:
-        super().__init__(lambda: ReaderProcess(memory), processes)
-        self._memory = memory
+        super().__init__(lambda: DocumentProcess(memory), processes, memory)
 
     def read(self, data: bytes, request: DocumentRequest, ctx: ToolContext) -> ParsedDocument:
         """Read one document. Raises `ToolError` with the reason, and the error of `ctx.check` for a cancelled call.
 
         `request.timeout` begins when a process is free for it.
         """
-        with self.lent(ctx) as process:
-            try:
-                process.load(ctx)
-                return msgspec.json.decode(process.ask(ReadDocument(data, request), ctx, request.timeout), type=ParsedDocument)
-            except TimeoutError:
-                raise ToolError(
-                    f"Reading it took more than {request.timeout:g} seconds (timeout)",
-                    code="document_timeout",
-                    hint='Raise "timeout" of the node, or send it in parts.',
-                ) from None
-            except (ProcessLost, Unavailable) as error:
-                ctx.check()
-                self.check_open()
-                raise _crash(error.how, self._memory) if isinstance(error, ProcessLost) else error from None
-
-
-def _crash(how: str, memory: int) -> ToolError:
-    """The failure of a document whose process ended."""
-    return ToolError(
-        f"Reading it ended the reading process ({how}): it takes more than {memory // MIB} MiB (memory), or breaks the parser",
-        code="document_crashed",
-        hint='If it is a document that you trust, raise "memory" of the node.',
-    )
+        return msgspec.json.decode(self.ask(ReadDocument(data, request), request.timeout, ctx), type=ParsedDocument)

@@ -204,8 +204,8 @@ class GitNode(Node):
     ) -> dict[str, Any]:
         """A patch. Answers `{patch, files_changed, insertions, deletions, truncated}`.
 
-        Without refs it is what the working tree has beside HEAD; with one, what it has beside that commit; with two, what
-        changed from the first to the second.
+        Without refs: the changes of the working tree since HEAD. With one ref: its changes since that commit. With two
+        refs: the changes from the first to the second.
 
         Args:
             ref_a: A branch, a tag or the id of a commit.

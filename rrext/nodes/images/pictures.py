@@ -14,8 +14,8 @@ from rrext.limits import MIB
 from rrext.nodes.base.lanes import Media
 from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.base.setup import missing_packages
-from rrext.nodes.child.pool import ProcessPool
-from rrext.nodes.child.process import ChildRequest, NodeProcess, ProcessLost, module_command
+from rrext.nodes.child.pool import ReaderPool, ReaderProcess
+from rrext.nodes.child.process import ChildRequest, module_command
 from rrext.nodes.documents.split import ChunkMaker
 from rrext.nodes.images.records import LoadLibraries, PictureSettings, too_large
 from rrext.threads import FEW_HEAPS
@@ -118,8 +118,16 @@ class ImageNode(Node):
             )
 
 
-class PictureProcess(NodeProcess):
+class PictureProcess(ReaderProcess):
     """A process that reads one picture after the other."""
+
+    noun = "picture"
+    kind = "image"
+    library = "library"
+    smaller = "send it smaller"
+    loading = LoadLibraries
+    start_timeout = START_TIMEOUT
+    start_hint = 'Look whether "memory" of the node is enough.'
 
     def __init__(self, memory: int, *, reads_text: bool) -> None:
         """Start the process, with `memory` bytes of address space at most. Raises `Unavailable`."""
@@ -131,51 +139,10 @@ class PictureProcess(NodeProcess):
             closed="The pipeline ends",
             variables=ONE_THREAD,
         )
-        self.is_ready = False
-
-    def load(self, ctx: ToolContext) -> None:
-        """Wait until the libraries are loaded. Raises `Unavailable` if they cannot be."""
-        if self.is_ready:
-            return
-        try:
-            self.ask(LoadLibraries(), ctx, START_TIMEOUT)
-        except (TimeoutError, ProcessLost) as error:
-            how = error.how if isinstance(error, ProcessLost) else f"no answer within {START_TIMEOUT:g} s"
-            raise Unavailable(
-                f"The process that reads pictures did not start ({how})", hint='Look whether "memory" of the node is enough.'
-            ) from None
-        self.is_ready = True
 
 
-class PictureReader(ProcessPool[PictureProcess]):
+class PictureReader(ReaderPool[PictureProcess]):
     """Reads pictures in up to `processes` processes; `memory` is the address space of each in bytes."""
 
     def __init__(self, processes: int, memory: int, *, reads_text: bool) -> None:
-        super().__init__(lambda: PictureProcess(memory, reads_text=reads_text), processes)
-        self._memory = memory
-
-    def ask(self, request: ChildRequest, timeout: float, ctx: ToolContext) -> bytes:
-        """The answer to a request. Raises `ToolError` with the reason, and the error of `ctx.check` for a cancelled call."""
-        with self.lent(ctx) as process:
-            try:
-                process.load(ctx)
-                return process.ask(request, ctx, timeout)
-            except TimeoutError:
-                raise ToolError(
-                    f"Reading it took more than {timeout:g} seconds (timeout)",
-                    code="image_timeout",
-                    hint='Raise "timeout" of the node, or send it smaller.',
-                ) from None
-            except (ProcessLost, Unavailable) as error:
-                ctx.check()
-                self.check_open()
-                raise _crash(error.how, self._memory) if isinstance(error, ProcessLost) else error from None
-
-
-def _crash(how: str, memory: int) -> ToolError:
-    """The failure of a picture whose process ended."""
-    return ToolError(
-        f"Reading it ended the reading process ({how}): it takes more than {memory // MIB} MiB (memory), or breaks the library",
-        code="image_crashed",
-        hint='If it is a picture that you trust, raise "memory" of the node.',
-    )
+        super().__init__(lambda: PictureProcess(memory, reads_text=reads_text), processes, memory)

@@ -271,9 +271,9 @@ def test_nothing_stays_behind_in_the_temporary_folder(tmp_path: Path, monkeypatc
 
 KILLED_EARLY = f"""
 import os, signal, threading
-from rrext.nodes.documents.parse import ReaderProcess
+from rrext.nodes.documents.parse import DocumentProcess
 from rrext.tools.context import ToolContext
-process = ReaderProcess({SMALL})
+process = DocumentProcess({SMALL})
 threading.Thread(target=process.load, args=(ToolContext(),), daemon=True).start()
 while not os.listdir(os.environ["TMPDIR"]):
     threading.Event().wait(0.001)

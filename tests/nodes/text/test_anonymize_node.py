@@ -1,4 +1,4 @@
-"""`anonymize`: what is hidden, what stays, and what the result says of it."""
+"""`anonymize`: hidden values, texts that stay, and the report in the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`transform`: what its steps make of texts, and what it refuses."""
+"""`transform`: the effect of its steps on texts, and refused steps."""
 
 from __future__ import annotations
 
