@@ -6,7 +6,6 @@ import os
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sysconfig
 import tempfile
@@ -16,6 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from free_ports import free_port
 from task_server import processes
 
 TRIES = 3
@@ -25,9 +25,6 @@ RAY = ("-m", "ray.scripts.scripts")
 """The command `ray`, of an environment."""
 
 FACES = Path(__file__).resolve().parents[1] / "faces"
-
-RAY_PORTS = range(10002, 20000)
-"""Ports that Ray gives to its workers."""
 
 
 PAGE = Path(__file__).resolve().parents[2] / "rrext" / "tasks" / "CLUSTER.md"
@@ -113,7 +110,7 @@ class Redis:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
-        self.address = f"127.0.0.1:{(port := _free_port())}"
+        self.address = f"127.0.0.1:{(port := free_port())}"
         command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
         command += ["--save", "", "--appendonly", "yes", "--appendfsync", "no"]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
@@ -211,7 +208,7 @@ def _started(networks: Mapping[str, Network], **variables: str) -> Iterator[RayC
     try:
         for attempt in range(TRIES):
             (own := folder / str(attempt)).mkdir()
-            cluster = RayCluster(_free_port(), own, Redis(own / "redis"), networks)
+            cluster = RayCluster(free_port(), own, Redis(own / "redis"), networks)
             cluster.variables.update(variables)
             if all(map(cluster.start, networks)):
                 break
@@ -223,14 +220,6 @@ def _started(networks: Mapping[str, Network], **variables: str) -> Iterator[RayC
         if cluster is not None:
             cluster.end()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _free_port() -> int:
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port: int = listener.getsockname()[1]
-        if port not in RAY_PORTS:
-            return port
 
 
 def _program(pid: int) -> str:

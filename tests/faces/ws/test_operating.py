@@ -22,6 +22,7 @@ from typing import Any, Self
 
 import pytest
 import yaml
+from free_ports import free_port
 from listening_server import ListeningServer
 from page_feed import bearer
 from websockets.exceptions import InvalidStatus
@@ -217,13 +218,6 @@ class Proxy:
     def __exit__(self, *_: object) -> None:
         self.process.terminate()
         self.process.wait(PATIENCE)
-
-
-def free_port() -> int:
-    """A port that nobody listens at."""
-    with socket.socket() as end:
-        end.bind(("127.0.0.1", 0))
-        return int(end.getsockname()[1])
 
 
 def nginx(folder: Path, upstream: int) -> Proxy:

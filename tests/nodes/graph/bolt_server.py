@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +23,8 @@ class BoltServer:
     """The server's process. `start` returns when it takes connections."""
 
     def __init__(self, folder: Path) -> None:
+        from free_ports import free_port  # the program, which is this file too, does not find it
+
         self.folder = folder
         self.port = free_port()
         self._http_port = free_port()
@@ -78,12 +79,6 @@ class BoltServer:
             assert stream is not None
             stream.close()
         self._process = None
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def main(folder: str, bolt_port: str, http_port: str) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import anyio
 import pytest
-from bolt_server import PASSWORD, BoltServer, free_port
+from bolt_server import PASSWORD, BoltServer
+from free_ports import free_port
 from graph_world import GraphWorld
 
 from rrext.errors import ToolError, Unavailable

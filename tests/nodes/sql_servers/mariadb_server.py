@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from postgres_server import OWN_SERVER_TIMEOUT, free_port, unprivileged
+from free_ports import free_port
+from postgres_server import OWN_SERVER_TIMEOUT, unprivileged
 
 if TYPE_CHECKING:
     import pymysql

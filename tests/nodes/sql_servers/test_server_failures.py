@@ -8,7 +8,8 @@ import signal
 
 import psycopg
 import pytest
-from postgres_server import Database, free_port
+from free_ports import free_port
+from postgres_server import Database
 from served import Served, until
 
 from rrext import Client

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from free_ports import free_port
 from pg_stores import until
-from postgres_server import Database, free_port
+from postgres_server import Database
 
 from rrext import Client
 from rrext.errors import Cancelled, InvalidArguments, ToolError, Unavailable

@@ -7,8 +7,9 @@ from typing import Any
 
 import psycopg
 import pytest
+from free_ports import free_port
 from pg_stores import call, open_store, settings_of
-from postgres_server import Database, free_port
+from postgres_server import Database
 
 from rrext.errors import RrextError, ToolError, Unavailable
 from rrext.nodes.databases.postgres import PostgresSettings, confined_parameters, connection_parameters, place_of

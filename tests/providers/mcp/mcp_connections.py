@@ -12,6 +12,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Self
 
+from free_ports import free_port
+
 from rrext.clock import Clock, LoopClock
 from rrext.connections import Connections
 from rrext.limits import DEFAULTS, Limits
@@ -79,12 +81,6 @@ def hand_written(code: str, folder: Path) -> list[str]:
     head = f"import os, signal, sys, time\nsys.path.insert(0, {str(HERE)!r})\nfrom line_server import *\n"
     file.write_text(head + textwrap.dedent(code))
     return [sys.executable, str(file)]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class HttpServer:

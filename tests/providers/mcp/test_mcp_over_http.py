@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
-from mcp_connections import PATIENCE, Connect, free_port
+from free_ports import free_port
+from mcp_connections import PATIENCE, Connect
 
 from rrext.errors import ResultTooLarge, ToolError, Unavailable
 from rrext.limits import KIB, Limits
