@@ -116,7 +116,7 @@ class Meter(Node):
 
     def write_text(self, text: str) -> None:
         if text == "fail":
-            raise ToolError("I do not like this text")
+            raise ToolError("I do not like this text", hint="send another word")
         self.emit("text", text.upper())
 
     def closing(self) -> None:

@@ -195,6 +195,7 @@ async def test_a_failed_object_raises_and_keeps_what_there_is(client: Client) ->
         await pipe.write("fail")
     with pytest.raises(ToolError, match="do not like") as caught:
         await pipe.close()
+    assert caught.value.hint == "send another word"
     assert caught.value.result is not None
     assert caught.value.result["reply"] == ["GOOD\n\n"]
 

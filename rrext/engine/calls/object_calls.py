@@ -678,5 +678,6 @@ def stopped_write(reason: CancelReason) -> RrextError:
 
 def with_error(body: bytes, error: RrextError) -> bytes:
     """The body of a failed object."""
-    told = encode_json({"code": readable(error.code), "message": readable(error.message)})
-    return body[:-1] + b',"error":' + told + b"}"
+    told = {"code": error.code, "message": error.message, "hint": error.hint}
+    known = encode_json({key: readable(text) for key, text in told.items() if text is not None})
+    return body[:-1] + b',"error":' + known + b"}"
