@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rrext.errors import RrextError, Unavailable
-from rrext.limits import MAX_MISSING_REASONS, MIN_LITERAL_SECRET
+from rrext.limits import MAX_MISSING_REASONS, MAX_PROBED_TEXT, MIN_LITERAL_SECRET
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import PluginError
@@ -187,6 +187,16 @@ class ComponentReader:
         if node.takes_references and "tools" in config:
             config = {key: value for key, value in config.items() if key != "tools"}
         draft.settings = check.run(config)
+        if draft.settings is not None:
+            self._report_cautions(node, draft, check.section)
+
+    def _report_cautions(self, node: type[Node], draft: ComponentSpec, section: str) -> None:
+        try:
+            for setting, message in node.cautions(draft.settings):
+                self._problems.add("caution", message, below(section, setting))
+        except Exception as error:
+            text = f"{node.__name__} could not look at its settings: {type(error).__name__}: {error}"[:MAX_PROBED_TEXT]
+            self._problems.add("provider_unavailable", text, below(draft.path, "provider"))
 
     def _form_of(self, node: type[Node]) -> Settings | PluginError | None:
         try:

@@ -6,6 +6,7 @@ import importlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sample_nodes import catalog, component, pipeline
@@ -104,3 +105,19 @@ def test_nodes_that_cannot_be_put_together_are_a_problem_of_a_check_and_of_a_run
         with pytest.raises(InvalidPipeline, match=r'Node "y": Yields.write_text is a generator') as caught:
             loaded.require()
         assert caught.value.data["problems"][0]["code"] == "cannot_run"
+
+
+def test_a_node_that_cannot_look_at_its_settings_is_named() -> None:
+    class Blind(Node):
+        provider = "blind"
+        lanes = {"text": ()}
+
+        @classmethod
+        def cautions(cls, config: Any) -> Any:
+            raise KeyError("lost")
+
+    parts = [{"id": "a", "provider": "webhook", "config": {}}, {"id": "b", "provider": "blind", "config": {}}]
+    found = load_pipeline({"components": parts}, Catalog([Blind], installed=False), VALUES).problems
+    [problem] = [each for each in found if each.code == "provider_unavailable"]
+    assert problem.path == "/components/1/provider"
+    assert problem.message == "Blind could not look at its settings: KeyError: 'lost'"

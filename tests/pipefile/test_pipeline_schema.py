@@ -31,6 +31,7 @@ UNSEEN = {
     "provider_unavailable": "the node's code decides",
     "node_unavailable": "the machine decides",
     "missing_file": "the machine decides",
+    "caution": "the node's code decides",
     "package_not_offered": "the operator of a server decides",
     "not_on_cluster": "the operator of a server decides",
     "invalid_resources": "the number that a size has",

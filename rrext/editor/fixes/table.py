@@ -94,6 +94,7 @@ NO_FIX: Final[Mapping[str, str]] = {
     "not_permitted": "the operator of a server decides, and an editor's file is not of a client on a network",
     "tool_undescribed": "the mistake is in the code of the node",
     "missing_file": "the author decides which file is meant",
+    "caution": "the author decides among the ways that the message names",
     "package_not_offered": "the operator of a server decides",
     "provider_unavailable": "the fix is an installation, not an edit",
     "foreign_provider": "no node of rrext is meant by it",

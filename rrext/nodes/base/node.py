@@ -181,6 +181,13 @@ class Node:
         return ()
 
     @classmethod
+    def cautions(cls, config: Any) -> Iterable[tuple[str, str]]:
+        """The settings with which the node works and leaves something undone, or will not work for long, each with a message
+        that names the way out: the warnings `caution` of `rrext check` and of editors. Looks at the settings alone.
+        """
+        return ()
+
+    @classmethod
     def unmet(cls, config: Any) -> Iterable[tuple[str, str]]:
         """The settings that ask for what this machine does not have, each with a message, for `rrext check`."""
         return ()

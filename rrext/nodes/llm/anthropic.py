@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.nodes.http import EndpointSettings, ServerName
@@ -30,6 +31,9 @@ ANTHROPIC_PROFILES: Final[dict[str, dict[str, Any]]] = {
 }
 """Profiles of `llm_anthropic`; any other model goes with `custom` and its name."""
 
+ENDS: Final = {"claude-sonnet-4-5": "2026-11-30", "claude-opus-4-5": "2027-01-22"}
+"""Model of a profile → the day on which Anthropic ends it, as its SDK has it. The profile stays, as files name it."""
+
 
 class AnthropicNode(SdkNode):
     """Asks a model of Anthropic. A profile names the model; `base_url` may lead to a proxy of one's own."""
@@ -41,6 +45,13 @@ class AnthropicNode(SdkNode):
     address = "https://api.anthropic.com"
     service = "anthropic"
     needs = ("anthropic", "anthropic")
+
+    @classmethod
+    def cautions(cls, config: Any) -> Iterable[tuple[str, str]]:
+        model = config.model.strip()
+        for name, day in ENDS.items():
+            if model == name or model.startswith(f"{name}-20"):  # a snapshot of it
+                yield "model", f'Anthropic ends the model {model} on {day}: name another one, as by the profile "{DEFAULT}".'
 
     @classmethod
     def _made(cls, server: ServerName, settings: EndpointSettings, chat: ChatSettings, *, is_remote: bool) -> AgentModel:

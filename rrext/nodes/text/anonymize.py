@@ -15,7 +15,7 @@ from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.base.setup import SetupContext, missing_packages
 from rrext.nodes.text.entity_kinds import KINDS, Entity, EntityKind
 from rrext.nodes.text.gathered_text import GatheredText, require_size
-from rrext.nodes.text.ner import CUT, PREFIX, ModelSettings, Recognizer, missing_model, recognizer_of
+from rrext.nodes.text.ner import CUT, PREFIX, ModelSettings, Recognizer, caution_of, missing_model, recognizer_of
 from rrext.nodes.text.regular_expression import RegularExpression
 from rrext.tools.context import ToolContext
 
@@ -100,6 +100,10 @@ class AnonymizeNode(Node):
                 RegularExpression(one.pattern)
             except ValueError as error:
                 yield "patterns", f"{one.label}: {error}"
+
+    @classmethod
+    def cautions(cls, config: Any) -> Iterable[tuple[str, str]]:
+        return caution_of(config, "stay in the text")
 
     @classmethod
     @asynccontextmanager

@@ -79,6 +79,13 @@ def missing_model(config: Any, path: Callable[[str], str]) -> Iterable[tuple[str
         yield "path", f'There is no folder "{folder}" with a model; nothing is downloaded.'
 
 
+def caution_of(config: Any, left: str) -> Iterable[tuple[str, str]]:
+    """The answer of `Node.cautions` for `ModelSettings`; `left` says what becomes of names without a model."""
+    if not config.path.strip():
+        way = 'Set it to the folder of a model that names entities; pip install "rrext[text,embed-fast]" has what computes it.'
+        yield "path", f"Names of people, organisations and places {left}: patterns cannot find them, and path is empty. {way}"
+
+
 NER_MODELS: Final[Mapping[str, Mapping[str, Any]]] = {
     "custom": {},
     "bertLarge": {"model": "dbmdz/bert-large-cased-finetuned-conll03-english"},
@@ -119,6 +126,10 @@ class NerNode(Node):
     @classmethod
     def missing(cls, config: Any, path: Callable[[str], str]) -> Iterable[tuple[str, str]]:
         return missing_model(config, path)
+
+    @classmethod
+    def cautions(cls, config: Any) -> Iterable[tuple[str, str]]:
+        return caution_of(config, "are not found")
 
     @classmethod
     @asynccontextmanager

@@ -123,6 +123,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "beside_profile": ("warning", "A config key beside its profile section: it is not used."),
     "profile_not_selected": ("warning", "A profile section that `profile` does not select: it is not used."),
     "missing_file": ("error", "A setting names a file or folder that is not there."),
+    "caution": ("warning", "A setting that leaves something undone, or will end; the message says what, and the way out."),
     "package_not_offered": ("warning", "A setting names a package for programs that the operator does not offer."),
     "unknown_config_key": ("warning", "A config key that the node does not know."),
     "invalid_config": ("error", "A config value that the node does not accept."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -15,9 +16,12 @@ from rrext.errors import ToolError
 from rrext.nodes.base import setup
 from rrext.nodes.base.lanes import new_question
 from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.llm.anthropic import AnthropicNode
+from rrext.nodes.llm.anthropic import ANTHROPIC_PROFILES, ENDS, AnthropicNode
 from rrext.nodes.llm.gemini import GeminiNode
 from rrext.nodes.llm.sdk import SdkModel, SdkNode
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.pipeline_loader import load_pipeline
 from rrext.testing import call_tool, open_node, run_node
 from rrext.threads import Workers
 from rrext.tools.context import ToolContext
@@ -215,3 +219,23 @@ def test_a_missing_package_is_told_with_the_line_that_installs_it(node: type[Sdk
     assert node.unavailable() is None
     monkeypatch.setattr(setup, "find_spec", lambda name: None)
     assert f'pip install "rrext[{node.needs[0]}]"' in (node.unavailable() or "")
+
+
+def test_a_model_whose_end_is_known_is_warned_of_and_no_default_or_example_names_one() -> None:
+    def cautions(profile: str, **own: Any) -> list[tuple[str, str, str]]:
+        config = {"profile": profile, profile: own}
+        components = [
+            {"id": "chat_1", "provider": "chat", "config": {}},
+            {"id": "llm_1", "provider": "llm_anthropic", "config": config},
+        ]
+        found = load_pipeline({"components": components}, Catalog(installed=False), Environment()).problems
+        return [(each.severity, each.path, each.message) for each in found if each.code == "caution"]
+
+    [(severity, path, message)] = cautions("claude-sonnet-4-5")
+    assert (severity, path) == ("warning", "/components/1/config/claude-sonnet-4-5/model")
+    assert "2026-11-30" in message
+    assert cautions("custom", model="claude-opus-4-5-20251101") != []
+    assert ENDS.keys() <= ANTHROPIC_PROFILES.keys(), "files of RocketRide name them"
+    assert cautions(AnthropicNode.default_profile or "") == cautions("claude") == cautions("custom", model="my-model") == []
+    for path in (Path(__file__).resolve().parents[2] / "examples").rglob("*.pipe"):
+        assert not any(name in path.read_text() for name in ENDS), path

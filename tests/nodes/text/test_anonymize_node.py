@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from rrext.errors import InvalidPipeline, ToolError, Unavailable
 from rrext.nodes.text.anonymize import AnonymizeNode, OwnPattern, masked
 from rrext.nodes.text.entity_kinds import KINDS, Entity, PatternRecognizer, without_overlaps
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.pipeline_loader import load_pipeline
 from rrext.testing import run_node, run_pipeline
 
 from text_pipelines import component, pipeline  # isort: skip
@@ -141,6 +144,21 @@ def test_the_result_counts_what_was_hidden_and_says_by_what() -> None:
     body = run_pipeline(text, "a@b.de, c@d.de, 192.168.1.10, Ada Lovelace", mimetype="text/plain")
     assert body["text"] == ["██████, ██████, ████████████, Ada Lovelace\n\n"]
     assert body["metadata"] == {"anonymized": {"EMAIL": 2, "IP": 1}, "anonymizedBy": "patterns"}
+
+
+@pytest.mark.parametrize(("provider", "told"), [("anonymize", "stay in the text"), ("ner", "are not found")])
+def test_check_warns_that_names_are_left_without_a_model_and_names_the_way_out(provider: str, told: str) -> None:
+    def warnings(**config: Any) -> list[tuple[str, str, str]]:
+        graph = pipeline(component("in", "webhook"), component("a", provider, "text:in", **config))
+        found = load_pipeline(graph, Catalog(installed=False), Environment()).problems
+        return [(each.severity, each.path, each.message) for each in found if each.code == "caution"]
+
+    [(severity, path, message)] = warnings()
+    assert (severity, path) == ("warning", "/components/1/config/path")
+    assert told in message
+    assert 'pip install "rrext[text,embed-fast]"' in message
+    assert [path for _, path, _ in warnings(profile="custom", custom={"path": " "})] == ["/components/1/config/custom/path"]
+    assert warnings(path="models/names") == []
 
 
 def test_a_label_or_pattern_that_is_none_is_told() -> None:
