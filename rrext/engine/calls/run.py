@@ -684,8 +684,8 @@ class ToolRun(CallRun):
         if raw is not None or len(result) > LARGE_RESULT or self.route.returns:
             size = len(result) if raw is None else len(raw)
             self.route.learn_size(size)
-            if call.outlet is not None:
-                self.host.results.note(call.outlet, size, call.caller.counts_for)
+            if call.outlet is not None and size > LARGE_RESULT:
+                self.host.results.expect(call.outlet, size, self, call.caller.counts_for)
         if call.deadline is not None and self.host.clock.now() >= call.deadline:
             self._fail(self.host.lateness(call))  # finished too late, but before the deadline timer fired
             return

@@ -98,11 +98,19 @@ class LargeResults:
         with self._lock:
             if not self._has_room(outlet, size, user):
                 return False
+            self.expect(outlet, size, run, user)
+            return True
+
+    def expect(self, outlet: Outlet, size: int, run: Expecting, user: str | None) -> None:
+        """Count a result that is known and not in the outlet yet, also without room, in place of what was expected of its run.
+
+        Its run releases its place before it answers, and the next call must not begin in that room.
+        """
+        with self._lock:
             share = self._share(outlet)
             share.user = user
-            share.expected += size
+            share.expected += size - run.expected
             run.expected = size
-            return True
 
     def note(self, outlet: Outlet, size: int, user: str | None) -> None:
         """Count what waits in an outlet for its user from now on, after a result of that size, expected or not."""
