@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 OF_TRANSPORT: Final = frozenset(("auth", "deauth"))
 """Commands with which clients of a network show their keys; they are not recorded."""
 
+ABOUT: Final = ("subcommand", "pipe_id", "handle")
+"""Arguments that are written of a request that is too large: what it does, and to which pipe or file."""
+
 OPEN: Final = "token"
 """The argument, and the member of a body, that names a pipeline: it would be a secret by its name."""
 
@@ -110,6 +113,10 @@ class Recorder:
         if request.nbytes <= self.limits.max_event_data:
             with suppress(*UNSHOWN):
                 line = self._with_content(line, request)
+        if line.arguments is msgspec.UNSET:
+            known = {name: request.arguments.get(name) for name in ABOUT}
+            about = {name: self._value(value) for name, value in known.items() if self._is_short(value)}
+            line = msgspec.structs.replace(line, about=about)
         self.file.add(line)
 
     def _with_content(self, line: RecordedRequest, request: Request) -> RecordedRequest:
@@ -133,6 +140,9 @@ class Recorder:
         if line.command != request.command:
             hidden.append("")
         return msgspec.structs.replace(line, arguments=shown, tail=tail, secrets=tuple(secrets), hidden=tuple(hidden))
+
+    def _is_short(self, value: Any) -> bool:
+        return type(value) is int or (isinstance(value, str) and len(value) <= self.limits.max_name)
 
     def _without_env(self, given: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """The arguments with names in the place of the variables that they give to a pipeline, and where these are."""

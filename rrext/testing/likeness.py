@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from time import time
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from rrext.engine.views.task_views import id_of
 from rrext.secrets.names import HIDDEN, PLACEHOLDER, without_keys
@@ -16,7 +16,10 @@ from rrext.secrets.redaction import Redactor
 from rrext.testing.expectations import Difference, differences, matcher_of
 
 NUMBERS: Final = frozenset({"pipe_id", "permission", "question", "handle", "call"})
-"""Members of a body with numbers that a server gives, and that later requests name."""
+"""Members of a body with numbers that a server gives, or texts in their place, and that later requests name."""
+
+Number: TypeAlias = tuple[str, int | str]
+"""A number with the name of its member."""
 
 NAMES: Final = frozenset({"token", "transaction", "run_id"})
 """Members with texts that a server makes of random bits; a token of a client is another text."""
@@ -69,15 +72,15 @@ class Likeness:
     def __init__(self, run: RunLikeness) -> None:
         self._run = run
         self._texts = run.texts
-        self._numbers: dict[tuple[str, int], int] = {}
-        self.lost: set[tuple[str, int]] = set()
+        self._numbers: dict[Number, int | str] = {}
+        self.lost: set[Number] = set()
         """Numbers of the recording that the replay has not got, with their names."""
 
     def learn(self, recorded: Any, replayed: Any) -> None:
         """Learn the ids of two bodies that belong together."""
         if isinstance(recorded, dict) and isinstance(replayed, dict):
             for name, number in numbers_in(recorded):
-                if type(replayed.get(name)) is int:
+                if type(replayed.get(name)) is type(number):
                     self._numbers.setdefault((name, number), replayed[name])
         self._learn_texts(recorded, replayed, "")
 
@@ -117,9 +120,9 @@ class Likeness:
             return {name: self._translated(item, name) for name, item in value.items()}
         if isinstance(value, list):
             return [self._translated(item, key) for item in value]
-        if isinstance(value, str):
-            return self._renamed(value)
-        return self._numbers.get((key, value), value) if type(value) is int else value
+        if type(value) is int or type(value) is str:
+            return self._numbers.get((key, value)) or (self._renamed(value) if isinstance(value, str) else value)
+        return value
 
     def _renamed(self, text: str) -> str:
         return NAMED.sub(lambda found: self._texts.get(found[0], found[0]), text) if self._texts else text
@@ -151,7 +154,8 @@ class Likeness:
         return recorded if recorded != replayed and self._is_alike(recorded, replayed, key) else replayed
 
     def _is_alike(self, recorded: Any, replayed: Any, key: str) -> bool:
-        if type(recorded) is int and type(replayed) is int and self._numbers.get((key, recorded)) == replayed:
+        is_given = type(recorded) in (int, str) and type(recorded) is type(replayed)
+        if is_given and self._numbers.get((key, recorded)) == replayed:
             return True
         if _is_number(recorded) and _is_number(replayed):
             is_length = key == DURATION and type(recorded) is float and type(replayed) is float
@@ -193,10 +197,10 @@ def without_measures(value: Any) -> Any:
     }
 
 
-def numbers_in(body: Any) -> set[tuple[str, int]]:
+def numbers_in(body: Any) -> set[Number]:
     """The numbers in a body, or in arguments, that a server gave, with their names."""
     names = NUMBERS & body.keys() if isinstance(body, dict) else ()
-    return {(name, body[name]) for name in names if type(body[name]) is int}
+    return {(name, body[name]) for name in names if type(body[name]) in (int, str)}
 
 
 def _is_number(value: Any) -> bool:

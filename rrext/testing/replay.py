@@ -29,7 +29,7 @@ from rrext.server.journal.trace_file import (
 )
 from rrext.server.recording import masked_body, put_back
 from rrext.testing.expectations import Difference
-from rrext.testing.likeness import STATUS_COMMANDS, Likeness, RunLikeness, numbers_in, without_calls, without_measures
+from rrext.testing.likeness import STATUS_COMMANDS, Likeness, Number, RunLikeness, numbers_in, without_calls, without_measures
 from rrext.transports.descriptor_channel import FdChannel
 from rrext.wire.connection import ClientConnection
 from rrext.wire.dialect import DialectName, wire_error
@@ -44,6 +44,9 @@ ENDINGS: Final = frozenset({"shutdown", "disconnect"})
 
 ENDS_OF_INPUT: Final = frozenset({"end of stdin", "end of input"})
 """Ends of a client that sends no more, and still reads."""
+
+ENDS_OF_GAPS: Final[dict[Any, dict[str, Any]]] = {"close": {}, "fs_close": {"discard": True}}
+"""Subcommands that end what numbers stand for, with the arguments that keep nothing of a file with a gap."""
 
 STOPPED: Final = frozenset({"cancelled", "tool_timeout", "shutting_down"})
 """Codes of calls that were stopped: how far they had come depends on the moment."""
@@ -85,7 +88,7 @@ class ReplayedRequest(msgspec.Struct):
     @property
     def label(self) -> str:
         """The request as people name it: `tool files_1.read_file`."""
-        given = {} if self.line.arguments is msgspec.UNSET else self.line.arguments
+        given = arguments_of(self.line)
         words = [str(given.get("subcommand") or self.line.command)]
         if tool := given.get("tool"):
             words.append(f"{given['nodeId']}.{tool}" if given.get("nodeId") else str(tool))
@@ -102,6 +105,8 @@ class ReplayedConnection:
         self.get_buffer = framer.get_buffer
         self.likeness = Likeness(run)
         self.exchanges: dict[RequestId, ReplayedRequest] = {}
+        self.gaps: dict[Number, str] = {}
+        """Pipes and files, by their recorded numbers, of which a request was not played, with the first such request."""
         self.is_over = False
         self._changed = anyio.Event()
         self._reading = anyio.CancelScope()
@@ -274,7 +279,7 @@ class Replay:
             connection.exchanges[line.id] = exchange = ReplayedRequest(line, reason)
         else:
             exchange = ReplayedRequest(line, reason)
-        if reason is None:
+        if reason is None or arguments:
             await self._keep_pace(line)
             try:
                 await connection.send(line.id, line.command, arguments, tail)
@@ -282,8 +287,9 @@ class Replay:
                 exchange.reason = reason = error.message
         if reason is None:
             self.counts.played += 1
-        else:
-            self._skip(line, reason, line.id, exchange.label)
+            return
+        self._skip(line, reason, line.id, exchange.label)
+        connection.gaps |= dict.fromkeys(numbers_in(arguments_of(line)) - connection.gaps.keys(), exchange.label)
 
     async def _opened(self, line: RecordedRequest) -> ReplayedConnection:
         channel = await self._connect(line.connection_id)
@@ -296,7 +302,9 @@ class Replay:
     def _prepared(
         self, connection: ReplayedConnection, line: RecordedRequest
     ) -> tuple[dict[str, Any], bytes | None, str | None]:
-        """The arguments and the raw bytes of a request, or why it is not played."""
+        """The arguments and the raw bytes of a request, or why it is not played. The end of what has a gap has both: it frees
+        its place all the same.
+        """
         if line.arguments is msgspec.UNSET:
             return {}, None, f"its {line.size:,} bytes are too many for the recording"
         if line.hidden:
@@ -317,7 +325,11 @@ class Replay:
             return {}, None, f"it needs the value of ${{{error.args[0]}}}: set the variable, and name it by --env"
         if (lost := self._lost(connection, line, arguments)) is not None:
             return {}, None, lost
-        return connection.likeness.translated(arguments), tail, None
+        known = connection.likeness.translated(arguments)
+        if gap := next((number for number in sorted(numbers_in(arguments)) if number in connection.gaps), None):
+            why = f"{connection.gaps[gap]}, of the same {gap[0]}, is not replayed"
+            return known | ENDS_OF_GAPS[ends] if (ends := known.get("subcommand")) in ENDS_OF_GAPS else {}, None, why
+        return known, tail, None
 
     def _lost(self, connection: ReplayedConnection, line: RecordedRequest, arguments: dict[str, Any]) -> str | None:
         """Why a request means nothing here: it is about something that the replay did not bring."""
@@ -458,6 +470,11 @@ class Replay:
 
 def _place(line: RecordedLine, request_id: RequestId | None) -> str:
     return f"{line.connection_id} {request_id if request_id is not None else '-'}"
+
+
+def arguments_of(line: RecordedRequest) -> dict[str, Any]:
+    """The arguments of a request, or what is known of those that are left out."""
+    return line.about if line.arguments is msgspec.UNSET else line.arguments
 
 
 def _said(error: dict[str, Any]) -> str:

@@ -103,6 +103,20 @@ async def day(address: str, dialect: Dialect) -> None:
                 group.create_task(client.tool(tool="price", input={"item": f"apple {number}"}))
 
 
+async def test_files_are_replayed_to_a_server_whose_handles_have_other_names(tmp_path: Path) -> None:
+    with recorded(tmp_path, "unix", "--store", str(tmp_path / "files")) as address:
+        async with Client.connect(address) as client:
+            await client.files.write("a.txt", b"hello")
+            assert await client.files.read("a.txt") == b"hello"
+    other = tmp_path / "other"
+    other.mkdir()
+    with recorded(other, "unix", "--store", str(tmp_path / "files")) as address:
+        async with Client.connect(address) as client:
+            await client.files.write("b.txt", b"hello")
+        done = replay(tmp_path, "--at", address)
+    assert done.err.endswith("replayed, no difference\n"), done
+
+
 def replay(folder: Path, *words: str) -> Done:
     return call("replay", str(folder / "r.jsonl"), *words)
 
@@ -115,7 +129,7 @@ async def test_a_day_with_pipes_progress_and_a_cancel_is_replayed_without_a_diff
 ) -> None:
     with recorded(tmp_path, face, "--isolation", isolation) as address:
         await day(address, dialect)
-    done = replay(tmp_path, "--nodes", NODES)
+    done = replay(tmp_path, "--nodes", NODES, "--trust-clients")
     assert (done.code, done.out.decode()) == (0, ""), done.err
     assert done.err.endswith(" replayed, no difference\n")
 
@@ -270,7 +284,45 @@ async def test_a_secret_in_pieces_and_one_that_its_form_shows_are_not_in_a_recor
     given = [line["arguments"]["input"]["given"] for line in lines if "given" in line.get("arguments", {}).get("input", {})]
     assert given == ["with •••, thanks", "Authorization: Bearer •••", "host=a password=•••"]
     done = replay(tmp_path, "--nodes", nodes)
-    assert done.err == "8 requests replayed, 1 differs; 9 not replayed\n", done  # the pipe, of which most was not written
+    assert done.err == "6 requests replayed, no difference; 11 not replayed\n", done
+    assert "close: not replayed: write, of the same pipe_id, is not replayed" in done.out.decode()
+
+
+async def test_what_follows_a_gap_in_an_object_is_not_replayed_and_its_place_is_free_again(tmp_path: Path) -> None:
+    with recorded(tmp_path, "unix", "--threads", "1", "--store", str(tmp_path / "files")) as address:
+        async with Client.connect(address) as client:
+            for _ in range(3):
+                async with client.pipe(mimetype="lane/text", objinfo={"name": "a"}) as pipe:
+                    await pipe.write(b"x" * 1_100_000)
+                    await pipe.tool(tool="price", input={"item": "pear"})
+                    await pipe.write("and more")
+            await client.files.write("a.txt", b"y" * 1_100_000)
+            assert await client.tool(tool="price", input={"item": "pear"})
+    done = replay(tmp_path, "--nodes", NODES)
+    told = [line.split(" ", 2)[2].removesuffix(" for the recording") for line in done.out.decode().splitlines()]
+    gap = "not replayed: write, of the same pipe_id, is not replayed"
+    assert told[:4] == [
+        "write: not replayed: its 1,100,099 bytes are too many",
+        f"tool price: {gap}",
+        f"write: {gap}",
+        f"close: {gap}",
+    ]
+    assert told[-1] == "fs_close: not replayed: fs_write, of the same handle, is not replayed"
+    assert (done.code, done.err) == (1, "7 requests replayed, no difference; 14 not replayed\n")
+
+
+async def test_a_recording_is_not_believed_that_clients_are_trusted(tmp_path: Path) -> None:
+    nodes = changed(tmp_path, ('return {"item": item', 'raise ValueError("of the house")\n        return {"item": item'))
+    with recorded(tmp_path, "ws", nodes=nodes) as address:
+        async with Client.connect(address) as client:
+            with pytest.raises(RrextError, match="of the house"):
+                await client.tool(tool="price", input={"item": "pear"})
+    done = replay(tmp_path, "--nodes", nodes)
+    assert done.code == 1
+    assert "trusted its clients, and this one does not" in done.err
+    assert "its text is in the server's log" in done.out.decode()
+    done = replay(tmp_path, "--nodes", nodes, "--trust-clients")
+    assert (done.code, "trusted" in done.err) == (0, False), done
 
 
 async def test_variables_that_a_client_gives_to_a_pipeline_are_named_in_a_recording(
@@ -423,7 +475,7 @@ def test_a_client_on_stdio_is_replayed_with_notifications_and_what_was_no_reques
     assert done.out.decode().splitlines() == [
         "stdio a tool park: not replayed: its id is that of tool park, which has no answer yet",
         'stdio - message: not replayed: it is no request that can be read: "method" must be a string [invalid_request]',
-        f"stdio c rrext_process: not replayed: its {size:,} bytes are too many for the recording",
+        f"stdio c write: not replayed: its {size:,} bytes are too many for the recording",
     ]
     assert "7 requests replayed, no difference; 3 not replayed; 1 too large to be compared" in done.err
 

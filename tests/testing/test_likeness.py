@@ -27,6 +27,7 @@ def differing(recorded: Any, replayed: Any) -> list[str]:
     ("recorded", "replayed"),
     [
         ({"pipe_id": 7}, {"pipe_id": 9}),
+        ({"handle": "h1"}, {"handle": "h4"}),
         ({"result": str(uuid4())}, {"result": str(uuid4())}),
         ({"id": f"{A[:8]}.web", "token": f"tk_{A}"}, {"id": f"{B[:8]}.web", "token": f"tk_{B}"}),
         ({"result": {"run_id": A, "told": f"run {A} is done"}}, {"result": {"run_id": B, "told": f"run {B} is done"}}),

@@ -185,7 +185,7 @@ class RecordingHead(msgspec.Struct, omit_defaults=True):
     faces: list[Literal["stdio", "unix", "ws"]] = []
     pipelines: list[str] = []
     isolation: Literal["process", "none"] = "none"
-    trusts_clients: bool = False
+    trusts_clients: bool = False  # told, never obeyed: a recording may be a stranger's
     keeps_files: bool = False
     partial: bool = False
     tools: list[str] | None = None
@@ -235,13 +235,15 @@ class RecordedLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 class RecordedRequest(RecordedLine, frozen=True, kw_only=True, tag="request"):
     """A request came. `secrets` are pointers into `arguments` of texts where names of variables stand for their values;
-    `hidden` are those where a value is gone. A raw tail stands at `/data`.
+    `hidden` are those where a value is gone. A raw tail stands at `/data`. `about` has of arguments
+    that are left out what names the pipe or file.
     """
 
     command: str
     id: int | str | None = None
     dialect: Literal["dap", "jsonrpc"] = "dap"
     arguments: dict[str, Any] | UnsetType = UNSET
+    about: dict[str, Any] = {}
     tail: RawTail | None = None
     size: int = 0
     secrets: tuple[str, ...] = ()

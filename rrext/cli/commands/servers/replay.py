@@ -45,6 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", type=seconds, default=PATIENCE, metavar="S", help="how much longer an answer may take (%(default)g)"
     )
+    parser.add_argument(
+        "--trust-clients",
+        action="store_true",
+        help="the server that is started trusts who reaches its port, as one of `rrext serve`",
+    )
     add_pipeline_options(parser)
     let_words_follow_options(parser, "files")
 

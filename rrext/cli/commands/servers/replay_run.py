@@ -179,7 +179,9 @@ class RecordingReplay:
         try:
             face = next((face for face in recording.faces if face != STDIO), "unix")
             listen = ["--ws", "127.0.0.1:0"] if face == "ws" else ["--listen", f"unix:{folder}/s"]
-            trust = ["--trust-clients"] if face == "ws" and recording.trusts_clients else []
+            if face == "ws" and recording.trusts_clients and not self._args.trust_clients:
+                print(f"rrext: {TRUSTED}", file=sys.stderr)
+            trust = ["--trust-clients"] if face == "ws" and self._args.trust_clients else []
             store = ["--store", f"{folder}/files"] if recording.keeps_files else []
             words = ServerWords(self._redact)
             options = [*listen, *trust, *store, "--stdio", "--isolation", recording.isolation]
@@ -258,6 +260,10 @@ class ServerWords:
 
 LISTENING: Final = "rrext: listening at "
 """The beginning of the line that tells the address."""
+
+TRUSTED: Final = (
+    "the recorded server trusted its clients, and this one does not: give --trust-clients, if you trust all who reach it"
+)
 
 LAST_WORDS: Final = 0.5
 """Seconds for what a server said at its end; what it left behind may keep its stderr open."""
