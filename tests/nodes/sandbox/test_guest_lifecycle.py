@@ -140,7 +140,7 @@ def test_calls_leave_no_descriptor_open(guests: Guests) -> None:
     before, wardens = set(os.listdir("/proc/self/fd")), os.listdir(f"/proc/{guests.warden}/fd")
     for code in ("result = 1", "1 / 0", "import os; os.abort()"):
         guests.run(code)
-    assert set(os.listdir("/proc/self/fd")) == before
+    assert set(os.listdir("/proc/self/fd")) <= before  # what an earlier test left may be collected meanwhile
     # The warden sees a little later that a supervisor has ended, also before the first look at it.
     assert wait_until(lambda: len(os.listdir(f"/proc/{guests.warden}/fd")) <= len(wardens))
 

@@ -379,7 +379,7 @@ def test_a_pool_of_threads_fits_the_default_memory(guests: Guests, workers: int)
     code = f"""
     from concurrent.futures import ThreadPoolExecutor
     from threading import Barrier
-    everybody = Barrier({workers}, timeout=9)
+    everybody = Barrier({workers}, timeout=29)
     def work(n):
         held = [bytearray(1000) for _ in range(1000)]
         everybody.wait()

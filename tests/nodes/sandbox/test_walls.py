@@ -29,7 +29,7 @@ sandbox = Sandbox(OfferedPackages(packages).grant(packages), engine)
 answers = []
 for code in sys.argv[1:]:
     try:
-        run = sandbox.run(code, SandboxLimits(timeout=10))
+        run = sandbox.run(code, SandboxLimits(timeout=30))
         answers.append([run.exit_code, run.result])
     except Unavailable as error:
         answers.append(["unavailable", error.message])
