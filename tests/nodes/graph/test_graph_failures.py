@@ -135,7 +135,7 @@ async def test_an_address_that_is_none_is_refused_and_not_quoted(bolt_server: Bo
 
 
 async def test_a_pool_that_is_used_up_is_named(bolt_server: BoltServer) -> None:
-    async with bolt(bolt_server, pool_size=1, pool_timeout=0.1).open() as tools:
+    async with bolt(bolt_server, pool_size=1, pool_timeout=3.0).open() as tools:
         session = (await tools("begin"))["session_id"]
         error = await tools.fails("query", query="RETURN 1 AS x")
         await tools("rollback", session_id=session)
@@ -282,7 +282,7 @@ async def test_what_was_answered_survives_the_end_of_the_process(crashed: Path) 
 
 
 async def test_who_waits_too_long_for_his_turn_to_write_is_told(tmp_path: Path) -> None:
-    async with ladybug(tmp_path / "graph.lbug", lock_timeout=0.1).open() as tools:
+    async with ladybug(tmp_path / "graph.lbug", lock_timeout=0.5).open() as tools:
         session = (await tools("begin"))["session_id"]
         error = await tools.fails("execute", query="CREATE NODE TABLE T(id INT64 PRIMARY KEY)")
         assert isinstance(error, ToolError)

@@ -22,6 +22,8 @@ NEVER_STOPS = "RETURN levenshtein(repeat('ab', 1000000), repeat('ba', 1000000)) 
 """Some hours of work, during which the engine does not look whether anybody still wants it."""
 ENDS = "RETURN id(null) AS x"
 SLOW = "UNWIND range(1, 3000000) AS x RETURN count(x % 7) AS n"
+BUSY = 30.0
+"""Seconds that a busy machine may take on top of a time limit: what never stops takes hours."""
 
 
 def world(path: Path | None = None, **settings: Any) -> GraphWorld:
@@ -62,7 +64,7 @@ async def killed(tools: Tools) -> None:
 @pytest.mark.promise("graph:engine:stuck-alone")
 @pytest.mark.usefixtures("impatient")
 async def test_eight_statements_that_never_stop_are_answered_in_time_and_hold_nobody_up(tmp_path: Path) -> None:
-    async with world(tmp_path / "graph", statement_timeout=2.0).open() as tools:
+    async with world(tmp_path / "graph", statement_timeout=5.0).open() as tools:
         await tools("execute", query=CITY)
         await tools("execute", query=OSLO)
         stuck, others = Outcomes(tools), Outcomes(tools)
@@ -78,9 +80,9 @@ async def test_eight_statements_that_never_stop_are_answered_in_time_and_hold_no
                 await others.of("query", CITIES)
                 await anyio.sleep(0.05)
         assert stuck.codes == ["statement_timeout"] * 8
-        assert max(stuck.seconds) < 2.0 + 11  # as a deadline: each would take hours
+        assert max(stuck.seconds) < 5.0 + BUSY
         assert set(others.codes) == {"answered"}
-        assert max(others.seconds) < 2.0 + 11  # as a deadline
+        assert max(others.seconds) < 5.0 + BUSY
         assert [{"name": "Oslo"}] in others.answers
 
 
@@ -103,7 +105,7 @@ async def test_queries_that_end_the_engine_fail_alone_and_those_beside_them_are_
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_session_that_was_lost_says_that_nothing_of_it_was_kept(tmp_path: Path) -> None:
-    async with world(tmp_path / "graph", statement_timeout=0.5).open() as tools:
+    async with world(tmp_path / "graph", statement_timeout=2.0).open() as tools:
         await tools("execute", query=CITY)
         session = (await tools("begin"))["session_id"]
         await tools("execute", query=OSLO, session_id=session)
@@ -161,7 +163,7 @@ async def test_a_stream_goes_on_as_it_was_or_says_that_it_was_cut(tmp_path: Path
 @pytest.mark.parametrize("loss", [lambda tools: tools.fails("query", query=ENDS), killed])
 @pytest.mark.usefixtures("impatient")
 async def test_a_database_in_memory_says_that_its_data_is_lost(loss: Callable[[Tools], Any]) -> None:
-    async with world(statement_timeout=0.5).open() as tools:
+    async with world(statement_timeout=2.0).open() as tools:
         await tools("execute", query=CITY)
         await tools("execute", query=OSLO)
         await loss(tools)

@@ -110,7 +110,7 @@ def test_a_log_that_ends_in_half_a_record_is_read_up_to_there_and_kept(spoil: st
 def test_a_statement_that_cannot_be_stopped_ends_with_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded_calls.GraphBegin, "patience", 0.1)
     backend = ProcessBackend(EmbeddedSettings("", False, 64, 1, 1.0))
-    graph = Graph(backend, statement=2.0, session_idle=60.0)
+    graph = Graph(backend, statement=5.0, session_idle=60.0)
     try:
         assert CypherCall(graph, ToolContext(), row_mode="array").query("RETURN 1 AS x", {}, 10)["rows"] == [[1]]
         os.kill(process_of(backend), signal.SIGSTOP)  # it listens to nothing now

@@ -441,7 +441,7 @@ class SqlContract:
     # time
 
     async def test_a_statement_that_takes_too_long_ends_and_the_node_goes_on(self, kind: Kind) -> None:
-        async with opened(kind.node, {**kind.config, "statement_timeout": 0.5, "pool_size": 1}) as db:
+        async with opened(kind.node, {**kind.config, "statement_timeout": 1.5, "pool_size": 1}) as db:
             assert (await db.refusal("query", sql=kind.endless)).code == "statement_timeout"
             assert (await db("query", sql="SELECT 1 AS a"))["rows"] == [{"a": 1}]
 

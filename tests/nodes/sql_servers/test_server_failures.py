@@ -161,7 +161,7 @@ async def test_a_server_without_tls_is_refused_where_tls_is_required(served: Ser
 
 
 async def test_an_exhausted_pool_is_said_and_works_again_when_a_session_ends(served: Served):
-    async with served.open(pool_size=2, pool_timeout=0.05) as client:
+    async with served.open(pool_size=2, pool_timeout=0.5) as client:
         sessions = [await begin(client) for _ in range(2)]
         with pytest.raises(ToolError, match="2 of them by open transactions") as exhausted:
             await begin(client)
