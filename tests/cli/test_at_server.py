@@ -272,17 +272,45 @@ def test_a_server_that_closes_at_once_is_no_server(folder: Path) -> None:
     assert "closed the connection at once" in done.err
 
 
-def test_one_call_of_a_server_pays_for_no_event_loop_and_no_log(address: str) -> None:
-    """Their import takes as long as the start of a server that has little to do; that of logging a tenth of the call."""
+def test_one_call_of_a_server_pays_for_no_event_loop_no_log_and_no_inspection(address: str) -> None:
+    """Their import takes as long as the start of a server that has little to do; that of logging a tenth of the call, that of
+    `inspect` with the module that imports it for msgspec a sixth.
+    """
     script = (
         "import sys\n"
-        "from rrext.cli.main import main\n"
-        f"code = main(['tool', '--at', {address!r}, '--token', 'kinds', 'poem'])\n"
-        "heavy = {'asyncio', 'anyio', 'logging', 'rrext.client.client', 'traceback'}\n"
+        "from rrext.cli import start\n"
+        f"sys.argv[1:] = ['tool', '--at', {address!r}, '--token', 'kinds', 'poem']\n"
+        "code = start()\n"
+        "heavy = {'asyncio', 'anyio', 'inspect', 'logging', 'rrext.client.client', 'traceback', 'typing_extensions'}\n"
         "sys.exit(code or ' '.join(heavy & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, env=environment())
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_the_program_knows_the_types_of_typing_extensions() -> None:
+    """Although msgspec was imported without that module."""
+    script = (
+        "import sys\n"
+        "from rrext.cli import start\n"
+        "sys.argv[1:] = ['--version']\n"
+        "start()\n"
+        "import msgspec, typing_extensions as t\n"
+        "Row = t.TypedDict('Row', {'a': t.Required[int], 'b': t.NotRequired[t.Annotated[str, msgspec.Meta(max_length=2)]]})\n"
+        "print(msgspec.json.decode(b'{\"a\":1}', type=Row), msgspec.json.schema_components([Row])[1]['Row']['required'])\n"
+        'for wrong in (b\'{}\', b\'{"a":1,"b":"long"}\'):\n'
+        "    try:\n"
+        "        print(msgspec.json.decode(wrong, type=Row))\n"
+        "    except msgspec.ValidationError as error:\n"
+        "        print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, env=environment(), text=True)
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[1:] == [
+        "{'a': 1} ['a']",
+        "Object missing required field `a`",
+        "Expected `str` of length <= 2 - at `$.b`",
+    ]
 
 
 def test_a_loop_of_calls_starts_no_server(address: str) -> None:
