@@ -33,14 +33,6 @@ CALLS: Final = frozenset({"call", "caller"})
 MOST_LOOKED_AT: Final = 64
 """Events among which that of a call that runs beside others is looked for: an agent calls fewer tools at once."""
 
-STATUS_COMMANDS: Final = frozenset({"rrext_get_task_status", "rrext_dashboard", "rrext_list_connections", "rrext_list_tasks"})
-"""Commands that tell how a server is."""
-
-MEASURES: Final = frozenset(
-    {"metrics", "slowestDocs", "rateCount", "rateSize", "loopBlocks", "serverUptime", "heldBytes", "idleLongestAt"}
-)
-"""Members of their answers with what was measured, beside those that end with `Seconds`."""
-
 DURATION: Final = "seconds"
 """The name of a time that something took, if it has a fraction; a whole number is a setting."""
 
@@ -184,17 +176,6 @@ class Likeness:
 def without_calls(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Events without the numbers of their calls."""
     return [{name: item for name, item in body.items() if name not in CALLS} for body in events]
-
-
-def without_measures(value: Any) -> Any:
-    """An answer about a server without what was measured."""
-    if isinstance(value, list):
-        return [without_measures(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        name: without_measures(item) for name, item in value.items() if name not in MEASURES and not name.endswith("Seconds")
-    }
 
 
 def numbers_in(body: Any) -> set[Number]:

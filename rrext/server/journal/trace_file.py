@@ -217,13 +217,21 @@ class RawTail(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str | None = None
     base64: bytes | None = None
 
+    @classmethod
+    def of(cls, data: bytes) -> RawTail:
+        """These bytes."""
+        try:
+            return cls(text=data.decode())
+        except UnicodeDecodeError:
+            return cls(base64=data)
+
     @property
     def data(self) -> bytes:
         """The bytes."""
         return (self.text or "").encode() if self.base64 is None else self.base64
 
 
-class RecordedLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event"):
+class RecordedLine(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="event"):
     """The fields of all lines about messages: when, and of which connection.
 
     What is larger than `max_event_data` is left out; `size` has its bytes in any case.

@@ -156,7 +156,7 @@ class RecordingReplay:
             f"{counts.skipped} not replayed": counts.skipped,
             f"{counts.unanswered} without an answer in the recording": counts.unanswered,
             f"{counts.too_large} too large to be compared": counts.too_large,
-            f"{counted(counts.of_monitors, 'event')} of monitors not compared": counts.of_monitors,
+            f"{counted(counts.of_states, 'event')} of monitors and answers about the server not compared": counts.of_states,
         }
         for gap in self._gaps:
             after = f"; {counted(self._unread, 'line')} behind it" if self._unread else ""
