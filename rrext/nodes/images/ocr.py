@@ -78,7 +78,7 @@ class OcrNode(ImageNode):
         """Read the text in a picture, which is given in base64: PNG, JPEG, WebP, GIF, TIFF or BMP.
 
         Args:
-            content_base64: The picture.
+            content_base64: The picture; white space is left out, as between lines.
         """
         return msgspec.to_builtins(self._read(self._decoded(content_base64), ctx))
 

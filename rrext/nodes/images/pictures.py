@@ -104,6 +104,7 @@ class ImageNode(Node):
         return self._decoded(str(document.get("page_content") or ""))
 
     def _decoded(self, encoded: str) -> bytes:
+        encoded = "".join(encoded.split())  # lines, as `base64` and MIME write them
         self._check_size(len(encoded) * 3 // 4)
         try:
             return binascii.a2b_base64(encoded, strict_mode=True)

@@ -40,6 +40,9 @@ async def test_text_and_tables_of_pictures_go_out_on_their_lanes() -> None:
             await pipe.write(json.dumps([document]))
         assert emitted["text"] == ["The quick brown fox\n"]
         assert emitted["documents"] == [[{**document, "type": "Document", "page_content": "The quick brown fox\n"}]]
+        lines = base64.encodebytes(encoded(picture(), "PNG")).decode().replace("\n", "\r\n")
+        wrapped = await client.tool(tool="read_image", input={"content_base64": f" {lines}\t"})
+        assert wrapped["text"] == "The quick brown fox\n", "as `base64` and MIME write it"
         clear = await text_in(client, picture(mode="RGBA"))
         assert clear["text"] == "The quick brown fox\n", "black letters on a clear ground"
         frames = [picture(title=title) for title in ("first page", "second page", "third page")]
