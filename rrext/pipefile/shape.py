@@ -231,5 +231,5 @@ OTHER_PROFILES: Final = frozenset(
 """The providers whose profiles in RocketRide are not those of the node here. Models are not among them: with another profile,
 another model would run."""
 
-LANES_OUT: Final[Mapping[str, tuple[str, ...]]] = {"parse": ("image", "audio", "video")}
+LANES_OUT: Final[Mapping[str, tuple[str, ...]]] = {"parse": ("audio", "video")}
 """Provider → the lanes on which RocketRide's node sends and the node of that name here does not."""

@@ -12,9 +12,11 @@ from sample_nodes import catalog, component, echo, found, load, only, pipeline
 
 from rrext.errors import InvalidPipeline
 from rrext.limits import Limits
+from rrext.nodes.base.node import offered_lanes
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.pipefile.pipeline_loader import load_pipeline
+from rrext.pipefile.shape import LANES_OUT
 from rrext.pipefile.text import problems
 from rrext.pipefile.text.problems import CODES
 
@@ -378,6 +380,8 @@ def test_a_lane_that_rocketrides_node_has_is_a_warning_with_the_reason() -> None
         pipeline(W, parse, component("out", "response", "questions:p", "text:p")), Catalog(installed=False), Environment()
     ).errors
     assert wrong.code == "lane_not_offered"
+    for provider, lanes in LANES_OUT.items():
+        assert not set(lanes) & set(offered_lanes(Catalog(installed=False).class_of(provider))), "it sends there by now"
 
 
 def test_the_component_that_says_it_is_the_source_is_the_source() -> None:
