@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import uuid
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,9 +12,10 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from rrext import Node, ToolContext, ToolError, tool_function
+from rrext import Client, Node, ToolContext, ToolError, tool_function
 from rrext.engine.tasks.foreign import refusals
-from rrext.errors import Cancelled, RrextError
+from rrext.errors import Cancelled, InvalidArguments, RrextError
+from rrext.files.confinement import Confinement
 from rrext.files.naming import url_of
 from rrext.limits import DEFAULTS
 from rrext.nodes.base.lanes import Tag
@@ -183,8 +185,68 @@ async def test_the_files_are_listed_page_by_page_and_not_sent(folder: Path) -> N
         "sub/b.md",
         "sub/deep/c.bin",
     ]
-    assert (first["total"], rest["next"]) == (4, None)
+    assert (first["total"], rest["total"], rest["next"]) == (4, None, None)
     assert Taker.taken == {}
+
+
+async def pages(client: Client, size: int) -> list[str]:
+    listed: list[str] = []
+    page: dict[str, Any] = {"next": ""}
+    while page["next"] is not None:
+        page = await client.tool(tool="list_source_files", input={"maxEntries": size, "after": page["next"]})
+        listed += [one["path"] for one in page["files"]]
+    return listed
+
+
+@pytest.mark.parametrize(
+    "include",
+    [
+        (".",),
+        ("sub", "."),
+        ("sub/*.md", "."),
+        ("a.txt", "sub/deep", "*"),
+        (".", "sub", "a.txt"),
+        ("sub/deep/c.bin", "sub/../sub"),
+    ],
+)
+async def test_pages_of_any_size_list_the_same_files_in_the_order_in_which_they_are_sent(
+    include: tuple[str, ...], folder: Path
+) -> None:
+    for n in range(4):
+        (folder / "sub" / "deep" / f"{n}.md").write_bytes(b"x")
+        (folder / f"sub{n}").mkdir()
+        (folder / f"sub{n}" / "z").write_bytes(b"x")
+    async with open_pipeline(pipeline(*include), nodes=[Taker, Asking], root=folder) as client:
+        whole = await pages(client, 100)
+        assert len(set(whole)) == len(whole)
+        for size in (1, 2, 3):
+            assert await pages(client, size) == whole
+        await client.tool(tool="send_source_files")
+    assert set(Taker.taken) == set(whole)
+
+
+async def test_a_page_reads_the_folders_behind_it_alone_and_bears_what_is_gone_meanwhile(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    listing = Confinement.listing
+
+    def told(self: Confinement, path: str, **options: Any) -> Any:
+        read.append(path)
+        return listing(self, path, **options)
+
+    monkeypatch.setattr(Confinement, "listing", told)
+    async with open_pipeline(pipeline("."), nodes=[Taker, Asking], root=folder) as client:
+        (folder / "sub" / "b.md").unlink()
+        page = await client.tool(tool="list_source_files", input={"after": "sub/b.md"})
+        assert [one["path"] for one in page["files"]] == ["sub/deep/c.bin"]
+        assert ".hidden" not in read
+        shutil.rmtree(folder / "sub")
+        page = await client.tool(tool="list_source_files", input={"after": "sub/deep/c.bin"})
+        assert page == {"files": [], "total": None, "next": None}
+        for after in ("../a.txt", "/etc/passwd", "Thumbs.db/x"):
+            with pytest.raises(InvalidArguments, match="no path of this listing"):
+                await client.tool(tool="list_source_files", input={"after": after})
 
 
 async def test_an_object_cannot_send_objects(folder: Path) -> None:

@@ -8,12 +8,13 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from fnmatch import fnmatchcase, translate
+from itertools import islice
 from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from rrext.errors import RrextError, ToolError, Unavailable
+from rrext.errors import InvalidArguments, RrextError, ToolError, Unavailable
 from rrext.files.confinement import MAX_DEPTH, Confinement, FileInfo
 from rrext.files.naming import mime_type_of, shown, url_of
 from rrext.limits import MIB
@@ -158,18 +159,18 @@ class FilesysNode(SourceNode):
         """List the files that `send_source_files` would send, in its order. Nothing is sent.
 
         Answers `{files: [{path, size, modified}], total, next}`. `size` is in bytes, `modified` in seconds since 1970.
-        `next` is null at the end, else there are more: call again with it as `after`.
+        `next` is null at the end, else there are more: call again with it as `after`. `total` counts all files; it is null
+        with `after`, as only the folders behind that path are read.
 
         Args:
             after: List only files that stand behind this path.
             maxEntries: How many are listed at most.
         """
-        found = [one for one in self._found(ctx) if not (one.problem or one.skipped)]
-        first = next((n for n, one in enumerate(found, 1) if one.path == after), len(found)) if after else 0
-        page = found[first : first + maxEntries]
+        found = (one for one in self._files(ctx.check, after) if not (one.problem or one.skipped))
+        page = list(islice(found, maxEntries))
+        rest = sum(1 for _ in (islice(found, 1) if after else found))
         files = [{"path": shown(one.path), "size": one.size, "modified": one.modified} for one in page]
-        more = page and first + len(page) < len(found)
-        return {"files": files, "total": len(found), "next": page[-1].path if more else None}
+        return {"files": files, "total": None if after else len(page) + rest, "next": page[-1].path if rest else None}
 
     @tool_function(group="files", annotations={"readOnlyHint": False, "openWorldHint": False})
     async def send_source_files(self, results: bool = False, *, ctx: ToolContext) -> dict[str, Any]:
@@ -202,49 +203,105 @@ class FilesysNode(SourceNode):
 
     def _found(self, ctx: ToolContext) -> list[FoundFile]:
         """The files of the settings, each once. Raises `ToolError` and `Unavailable` for paths that cannot be read."""
+        found = list(islice(self._files(ctx.check), MAX_FILES + 1))
+        if len(found) > MAX_FILES:
+            raise ToolError(f"These are more than {MAX_FILES:,} files", code="too_many_files", hint="Name fewer folders.")
+        return found
+
+    def _files(self, check: Callable[[], None], after: str = "") -> Iterator[FoundFile]:
+        """The files of the settings, or those behind a path of them, each once. Raises as `_found`, and `InvalidArguments`."""
         config = self.config
         if not config.include:
             hint = 'Set "include": [{"path": "FOLDER"}] in its settings.'
             raise ToolError(f'Node "{self.node_id}" names no files', code="no_files", hint=hint)
         left_out = _Excluded(
-            [self._whole(one["path"]) if "/" in one["path"] else one["path"] for one in config.exclude],
+            [self.whole(one["path"]) if "/" in one["path"] else one["path"] for one in config.exclude],
             leaves_system=bool(config.parameters.get("excludeEnableGlobal", True)),
         )
-        found: dict[str, FoundFile] = {}
-        for one in config.include:
-            for file in self._included(one["path"], left_out, ctx.check):
-                found.setdefault(file.identity, file)
-                if len(found) > MAX_FILES:
-                    raise ToolError(
-                        f"These are more than {MAX_FILES:,} files", code="too_many_files", hint="Name fewer folders."
-                    )
-        return list(found.values())
-
-    def _whole(self, path: str) -> str:
-        return os.path.normpath(os.path.join(self.directory or os.getcwd(), path))
-
-    def _included(self, path: str, left_out: _Excluded, check: Callable[[], None]) -> Iterator[FoundFile]:
-        base, pattern = _split(path, self._whole)
-        folder, name = base, ""
-        if os.path.isfile(self._whole(base)):
-            folder, name = os.path.dirname(base) or ".", os.path.basename(base)
-        fits = re.compile(translate(pattern)).match if pattern else None
-        whole = self._whole(folder)
-        real = os.path.realpath(whole)
-        with open_root(self, folder) as files:
-            if name:
-                info = files.info(name)
-                yield from () if info is None else _entry(folder, real, name, info)
-                return
-            for file in _walk(files, FoundFile(folder, real, ""), whole, left_out, check):
-                if fits is None or fits(file.below):
+        included = [_Included(self, one["path"], left_out) for one in config.include]
+        first, behind = _place_of(after, included) if after else (0, [])
+        for n, one in enumerate(included[first:], first):
+            for file in one.files(check, behind if n == first else []):
+                if not any(earlier.has_real(file.identity) for earlier in included[:n]):
                     yield file
 
+    def whole(self, path: str) -> str:
+        """A path of the settings from the root of the file system."""
+        return os.path.normpath(os.path.join(self.directory or os.getcwd(), path))
 
-def _walk(files: Confinement, at: FoundFile, whole: str, left_out: _Excluded, check: Callable[[], None]) -> Iterator[FoundFile]:
-    """The files below a folder, folder by folder, and what cannot be read there; `whole` is the path of the first folder."""
+
+class _Included:
+    """A path of `include`: a folder, and a file or a pattern in it, or all."""
+
+    def __init__(self, node: FilesysNode, path: str, left_out: _Excluded) -> None:
+        base, pattern = _split(path, node.whole)
+        self.folder, self._name = base, ""
+        if os.path.isfile(node.whole(base)):
+            self.folder, self._name = os.path.dirname(base) or ".", os.path.basename(base)
+        self._node = node
+        self._left_out = left_out
+        self._fits = re.compile(translate(pattern or "*")).match
+        self._whole = node.whole(self.folder)
+        self._real = os.path.realpath(self._whole)
+
+    def files(self, check: Callable[[], None], after: Sequence[str]) -> Iterator[FoundFile]:
+        """Its files, or those behind the names of a path below the folder."""
+        with open_root(self._node, self.folder) as files:
+            if self._name:
+                info = None if after else files.info(self._name)
+                yield from () if info is None else _entry(self.folder, self._real, self._name, info)
+                return
+            for file in _walk(files, FoundFile(self.folder, self._real, ""), self._whole, self._left_out, check, after):
+                if self._fits(file.below):
+                    yield file
+
+    def has(self, below: str) -> bool:
+        """Whether a path below the folder is one of its files, if it is there."""
+        if self._name:
+            return below == self._name
+        names = below.split("/")
+        paths = ("/".join(names[:n]) for n in range(1, len(names) + 1))
+        return (
+            len(names) <= MAX_DEPTH
+            and {"", ".", ".."}.isdisjoint(names)
+            and self._fits(below) is not None
+            and not any(self._left_out.has(os.path.join(self._whole, path), path) for path in paths)
+        )
+
+    def has_real(self, path: str) -> bool:
+        """Whether a path without links is one of its files."""
+        folder = os.path.join(self._real, "")
+        if path == folder:  # a folder that cannot be read is told once
+            return not self._name
+        return path.startswith(folder) and self.has(path[len(folder) :])
+
+
+def _place_of(path: str, included: Sequence[_Included]) -> tuple[int, list[str]]:
+    """The number of the first include that has a file, by the path that it has in a listing, and its names below the folder."""
+    for n, one in enumerate(included):
+        folder = os.path.join(os.path.normpath(one.folder), "").removeprefix("./")
+        below = path.removeprefix(folder)
+        if path.startswith(folder) and one.has(below):
+            return n, below.split("/")
+    raise InvalidArguments.at("/input/after", "is no path of this listing")
+
+
+def _walk(
+    files: Confinement,
+    at: FoundFile,
+    whole: str,
+    left_out: _Excluded,
+    check: Callable[[], None],
+    behind: Sequence[str] = (),
+) -> Iterator[FoundFile]:
+    """The files below a folder, folder by folder, and what cannot be read there; `whole` is the path of the first folder.
+    `behind`: only those behind a path in this folder, by its names.
+    """
     try:
-        after = ""
+        after = behind[0] if behind else ""
+        if len(behind) > 1:
+            begun = FoundFile(at.folder, at.real, os.path.join(at.below, after))
+            yield from _walk(files, begun, whole, left_out, check, behind[1:])
         while names := files.listing(at.below, limit=LIST_MAX, after=after, check=check):
             after = names[-1].name
             for info in names:
