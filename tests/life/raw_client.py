@@ -235,7 +235,8 @@ class Server:
             time.sleep(0.001)
 
     def wait_until_paused(self) -> None:
-        """Return when the server sleeps though stdin is full: it reads no more."""
+        """Return when the server, which waits for us to read, sleeps though stdin is full: it reads no more."""
+        self.wait_until_blocked()  # one that starts also sleeps, until its watchdog is there
         assert self.process.stdin is not None
         until = time.monotonic() + PATIENCE
         capacity = fcntl.fcntl(self.process.stdin.fileno(), fcntl.F_GETPIPE_SZ)

@@ -225,7 +225,7 @@ def test_a_stalled_reader_is_heard_when_it_cancels_and_when_it_ends(spawn: Calla
 
 @pytest.mark.promise("call:unread:bounded")
 def test_a_server_whose_reading_has_paused_ends_when_it_is_told_to(spawn: Callable[..., Server]) -> None:
-    server = spawn("--drain", "1")  # with less the watchdog may take a busy machine for a stuck server
+    server = spawn("--drain", "2")  # with less the watchdog may take a busy machine for a stuck server
     server.feed(b"".join(request(number, "rrext_ping") for number in range(1000, 120_000)))
     server.wait_until_paused()
     server.signal(signal.SIGTERM)
