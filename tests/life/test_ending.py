@@ -18,7 +18,7 @@ from raw_client import PATIENCE, Ended, FrameReader, Server, command_line, envir
 SHORT = ("--drain", "0.3")
 DRAIN_AND_MORE = 1.3
 EOF_PROMISE = 2.0
-BUSY = 8.0
+BUSY = 20.0
 """Seconds that a busy machine may take on top of a promise. What is stuck in these tests would take a minute, or for ever."""
 
 STUCK = ["park", "wait", "wait_deaf", "park_until_cancelled", "block_loop", "park_main"]

@@ -189,8 +189,8 @@ async def test_limits_end_a_request(server: Server) -> None:
         assert (await sender.refused("/large")).code == "http_answer_too_large"
         assert (await sender.refused("/packed")).code == "http_bad_answer"
         assert (await sender.refused("/circle")).code == "http_redirected"
-        late = await sender.refused("/hang", timeout=0.05)
-        assert (late.code, late.message) == ("http_timeout", f"Server {server.address} was not done within 0.05 s")
+        late = await sender.refused("/hang", timeout=2)
+        assert (late.code, late.message) == ("http_timeout", f"Server {server.address} was not done within 2 s")
         assert isinstance(await sender.refused("/echo", timeout=301), InvalidArguments)
         assert await asyncio.to_thread(server.left.wait, 50)
         server.hanging.clear()

@@ -47,7 +47,7 @@ def serving(subcommand: str) -> Iterator[subprocess.Popen[bytes]]:
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.close()
-    assert process.wait(10) == 0
+    assert process.wait(50) == 0
     assert process.stdout.read() == b"", "the server sent something that the transcript does not have"
     process.stdout.close()
 

@@ -183,7 +183,7 @@ async def test_a_stopped_process_is_told_by_its_status_and_tools_and_ended_by_te
         pid = await face.tool("pid", token=token)
         waits = await begun(line, "nap", token)
         os.kill(pid, signal.SIGSTOP)
-        with anyio.fail_after(8):  # without a look at the process: never, and 12 seconds
+        with anyio.fail_after(11):  # without a look at the process: never, and 12 seconds
             error = await failure(face, "tools", {"token": token})
             assert error.code == "unavailable"
             assert "does not answer: it was stopped" in error.message
@@ -213,7 +213,7 @@ async def test_a_pipeline_is_not_loaded_by_a_process_that_was_stopped_before(ser
         own = await face.tool("pid", token=token)
         unwanted = await others(server, own)
         await stopped(*unwanted)
-        with anyio.fail_after(8):
+        with anyio.fail_after(11):
             again = (await face.request("execute", {"pipeline": pipeline()}))["token"]
         assert await face.tool("pid", token=again) not in unwanted
 
@@ -322,7 +322,7 @@ async def test_each_task_has_a_process_and_its_own_numbers_of_pipes(server: Task
 
 @pytest.mark.promise("tasks:isolated")
 async def test_an_idle_task_ends_with_its_process(server: TaskServer) -> None:
-    async with server.task(ttl=1) as (face, token):
+    async with server.task(ttl=3) as (face, token):
         pid = await face.tool("pid", token=token)
         await gone(pid)
         status = await ended(face, token)

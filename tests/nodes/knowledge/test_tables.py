@@ -446,7 +446,7 @@ ENDLESS = "SELECT count(*) FROM n a, n b, n c, n d, n e, n f WHERE md5(concat(a.
 
 @pytest.mark.promise("knowledge:tables")
 def test_a_statement_without_an_end_is_stopped_and_others_go_on(tmp_path: Path) -> None:
-    with desk(tmp_path, timeout=0.5) as asked:
+    with desk(tmp_path, timeout=2.0) as asked:
         asked.sheets("docs/n.csv", n=(("n",), *((str(n),) for n in range(200))))
         assert asked.refusal(ENDLESS).code == "statement_timeout"
         assert asked.ask("SELECT count(*) FROM n")["rows"] == [[200]]

@@ -250,7 +250,7 @@ def test_a_server_that_packs_its_answer_unasked_is_understood(server: ModelServe
 
 
 def test_a_silent_server_is_given_up(server: ModelServer) -> None:
-    error = failure(server, Hang(), timeout=0.05)
+    error = failure(server, Hang(), timeout=2.0)
     assert (error.code, error.data["tries"]) == ("model_timeout", 1)
     assert server.lost.acquire(timeout=20), "the request was not closed"
 

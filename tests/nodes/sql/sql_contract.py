@@ -510,7 +510,7 @@ class SqlContract:
             await until(all_free)
 
     async def test_no_free_connection_is_a_clear_error(self, kind: Kind) -> None:
-        config = {**kind.config, "allow_execute": True, "pool_size": 1, "pool_timeout": 0.05}
+        config = {**kind.config, "allow_execute": True, "pool_size": 1, "pool_timeout": 0.5}
         async with opened(kind.node, config) as db:
             session = (await db("begin"))["session_id"]
             error = await db.refusal("begin")

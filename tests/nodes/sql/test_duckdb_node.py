@@ -304,7 +304,7 @@ async def test_statements_that_change_one_row_at_once_are_run_again() -> None:
 
 
 async def test_a_row_that_a_session_holds_is_locked_in_the_end() -> None:
-    async with opened(DuckdbNode, {**WRITER, "statement_timeout": 0.3}) as db:
+    async with opened(DuckdbNode, {**WRITER, "statement_timeout": 1.0}) as db:
         await db("execute", sql="CREATE TABLE t AS SELECT 1 AS id, 0 AS n")
         session = (await db("begin"))["session_id"]
         await db("execute", sql="UPDATE t SET n = 7", session_id=session)

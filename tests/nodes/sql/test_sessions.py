@@ -142,7 +142,7 @@ def test_closing_the_database_ends_sessions_in_use_too() -> None:
 
 
 def test_a_session_in_use_is_not_idle(tmp_path: Path) -> None:
-    database = new_database(str(tmp_path / "a.db"), idle=0.01)
+    database = new_database(str(tmp_path / "a.db"), idle=1.0)
     session = database.sessions.begin(asker())
     looked = threading.Event()
     reap = database.sessions._reap

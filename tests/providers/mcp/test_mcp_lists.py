@@ -120,7 +120,7 @@ async def test_a_list_that_is_never_answered_hides_no_later_change(by_hand: ByHa
             return {"tools": [{"name": "act"}] + [{"name": "late"}] * (len(lists) > 2)}
         serve(handle, tools=tools, announces=True)
         """,
-        timeout=1,
+        timeout=5,
     )
     changed = asyncio.Event()
     provider.watch(changed.set)

@@ -84,7 +84,7 @@ async def test_a_deadline_cancels_the_call_at_the_server(tmp_path: Path) -> None
     async with serving(command=hand_written(code, tmp_path)) as client:
         await client.tools()
         with pytest.raises(ToolTimeout):
-            await client.tool(tool="act", input={}, timeout=0.2)
+            await client.tool(tool="act", input={}, timeout=2.0)
         await wait_for_text(file, "tools/call notifications/cancelled ")
 
 
