@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from commands import ROOT, Done, call, command, environment
 
-from rrext.cli.starters import STARTERS
+from rrext.cli import starters
+from rrext.cli.starters import NODE_PACKAGE, STARTERS
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import ENTRY_POINTS
 
@@ -184,3 +185,14 @@ def test_a_new_node_that_cannot_be_written_leaves_no_folder(tmp_path: Path) -> N
     words = ["sh", "-c", line, "sh", *command("new", "node", "word-count")]
     done = subprocess.run(words, cwd=tmp_path, env=environment(), capture_output=True)
     assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+
+
+def test_each_file_in_the_folders_of_templates_is_written_by_one() -> None:
+    folder = Path(starters.__file__).parent
+    names = {*STARTERS, NODE_PACKAGE.name}
+    there = {
+        str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")
+    }
+    assert {path.split("/")[0] for path in there} == names
+    sources = [each.sources() for each in (*STARTERS.values(), NODE_PACKAGE)]
+    assert there == {source for each in sources for source in each.values()}

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     stem = args.template if args.file == "-" else os.path.splitext(name)[0]
     words = {"stem": json.dumps(stem)[1:-1], "project_id": str(uuid4())}  # in JSON, TOML and a comment
     files = {
-        Template(each).substitute(stem=stem): Template(text).safe_substitute(words) for each, text in starter.files.items()
+        Template(each).substitute(stem=stem): Template(text).safe_substitute(words) for each, text in starter.texts().items()
     }
     if args.file == "-":
         sys.stdout.write(next(iter(files.values())))

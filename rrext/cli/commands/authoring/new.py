@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     words = {"name": name, "module": module, "title": title, "project_id": str(uuid4())}
     files = {
         os.path.join(name, Template(path).substitute(words)): Template(text).substitute(words)
-        for path, text in NODE_PACKAGE.files.items()
+        for path, text in NODE_PACKAGE.texts().items()
     }
     try:
         os.mkdir(name)
