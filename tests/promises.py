@@ -264,6 +264,10 @@ PROMISES: dict[str, str] = {
     "duckdb:engine:stuck-alone": (
         "A statement that DuckDB does not stop is answered in its time, and reads beside it are answered all the same"
     ),
+    "duckdb:attached-databases": (
+        "A query of DuckDB reads tables of attached servers exactly, writes nothing there, and contacts no server that it does "
+        "not name"
+    ),
     "duckdb:memory:kept": "A reading call that never stops takes no DuckDB database in memory with it",
     "duckdb:memory:bounded": "No statement brings DuckDB's process beyond a limit of memory, which the system enforces",
     "document:reading:disturbs-nothing": (

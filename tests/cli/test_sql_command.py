@@ -8,6 +8,7 @@ import json
 import os
 import sqlite3
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,16 @@ def test_statements_of_a_file_run_in_order_up_to_the_first_that_fails(sql, tmp_p
     assert done.code == 1
     assert done.out == b"a\n1\n\nb\n;\n"
     assert "report.sql:5: SQL execution failed: no such table: nowhere" in done.err
+
+
+def test_statements_come_from_a_pipe_and_from_no_endless_file(sql, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor() as threads:
+        written = threads.submit((tmp_path / "pipe").write_text, "select 1 as a")
+        assert sql("-f", str(tmp_path / "pipe")).out == b"a\n1\n"
+        assert written.result() == 13
+    done = sql("-f", "/dev/zero")
+    assert (done.code, "/dev/zero has more than 64 MiB of statements (MOST_SCRIPT)" in done.err) == (2, True)
 
 
 def test_stdin_is_read_where_it_is_no_terminal(visits: str) -> None:

@@ -128,6 +128,9 @@ def test_a_file_of_statements_is_run_and_what_is_wrong_with_it_is_said(tmp_path:
         ask(terminal, r"\i none.sql", "none.sql: No such file or directory")
         ask(terminal, r"\i bytes.sql", "bytes.sql is no UTF-8 text")
         ask(terminal, r"\i", "give the name of a file")
+        os.mkfifo(tmp_path / "pipe")
+        for name in ("pipe", "/dev/zero", "."):
+            ask(terminal, rf"\i {name}", "directory" if name == "." else f"{name} is no regular file")
 
 
 def test_rows_go_to_a_file_until_it_is_ended(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from rrext.errors import ToolError, near_matches
 from rrext.nodes.databases.database import DatabaseBackend
 from rrext.nodes.sql.dialect import SqlDialect
 from rrext.nodes.sql.driver_limits import MOST_WARNINGS
+from rrext.tools.context import ToolContext
 
 LONGEST_WARNING: Final = 2000
 """Characters of a warning in an answer."""
@@ -142,6 +143,10 @@ class Backend(DatabaseBackend):
         database may begin to commit at once: see `is_committing`."""
         return self.run(connection, sql, params, read_only=False)
 
+    def bring(self, connection: Any, sql: str, ctx: ToolContext) -> Mapping[str, str]:
+        """Bring the rows of other databases that a statement needs, before it runs. Returns the time of each copied table."""
+        return {}
+
     def is_committing(self, connection: Any) -> bool:
         """Whether the commit has begun, so that it cannot be undone: `commit` reports its result."""
         return False
@@ -166,6 +171,10 @@ class Backend(DatabaseBackend):
     @abstractmethod
     def read_schema(self, connection: Any) -> Schema:
         """Tables and views with their columns and keys, read in an open read-only transaction."""
+
+    def other_tables(self, ctx: ToolContext, *, refresh: bool) -> Mapping[str, SqlTable]:
+        """Tables of other databases that statements may name; `refresh` reads them anew."""
+        return {}
 
 
 MAX_SCHEMA_TEXT: Final = 24_000

@@ -8,7 +8,7 @@ import logging
 import random
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic
@@ -89,6 +89,7 @@ class SqlTransaction:
         """Run a statement; its rows can be fetched in the block, its types and warnings are known after it. With `only`, no
         other follows, and `commit` is next unless it fails or has more rows than so many."""
         backend = self._backend
+        copied = self._brought(sql, ctx)
         try:
             with self.guarded(ctx):
                 if only is None:
@@ -96,6 +97,7 @@ class SqlTransaction:
                 else:
                     cursor = backend.run_only(self.connection, sql, params, most_rows=only)
                 result = Result(cursor, nested_as_text=not self.read_only)
+                result.copied = copied
                 try:
                     yield result
                 finally:
@@ -104,6 +106,13 @@ class SqlTransaction:
         except RrextError as error:
             note_place(error, sql)
             raise
+
+    def _brought(self, sql: str, ctx: ToolContext) -> Mapping[str, str]:
+        try:
+            return self._backend.bring(self.connection, sql, ctx)
+        except Exception as error:
+            self._note(error)
+            raise_told(error_of(self._backend, error), error)
 
     @contextmanager
     def guarded(self, ctx: ToolContext) -> Iterator[None]:
@@ -248,6 +257,12 @@ class SqlDatabase(SharedDatabase[Backend, SqlTransaction, Schema]):
     def read_schema(self, ctx: ToolContext) -> Schema:
         return self.reading(ctx, partial(self._schema_within, ctx))
 
+    def all_tables(self, ctx: ToolContext, *, refresh: bool = False) -> Schema:
+        """The schema, with the tables of other databases that statements may name."""
+        schema = self.schema(ctx, refresh=refresh)
+        others = self.backend.other_tables(ctx, refresh=refresh)
+        return msgspec.structs.replace(schema, tables={**schema.tables, **others}) if others else schema
+
     def _schema_within(self, ctx: ToolContext, timeout: float) -> Schema:
         with self.transaction(ctx, read_only=True, timeout=timeout) as transaction, transaction.guarded(ctx):
             return self.backend.read_schema(transaction.connection)
@@ -369,7 +384,7 @@ class ReturnConnection(Protocol):
 class Result:
     """The rows of one statement, fetched in batches while it runs."""
 
-    __slots__ = ("_cursor", "_is_json", "_nested_as_text", "_size", "columns", "has_rows", "types", "warnings")
+    __slots__ = ("_cursor", "_is_json", "_nested_as_text", "_size", "columns", "copied", "has_rows", "types", "warnings")
 
     def __init__(self, cursor: Cursor, *, nested_as_text: bool) -> None:
         self._cursor = cursor
@@ -381,6 +396,8 @@ class Result:
         self.columns = unique_names(column[0] for column in description or ())
         self.types: list[str | None] = []
         self.warnings: list[str] = []
+        self.copied: Mapping[str, str] = {}
+        """When tables of other databases were copied."""
 
     @property
     def affected(self) -> int:

@@ -129,12 +129,12 @@ class SqlNode(DatabaseNode):
         Args:
             table: Only this table.
         """
-        return self.shared.schema(ctx).as_json(table)
+        return self.shared.all_tables(ctx).as_json(table)
 
     @tool_function(group="database", annotations=READS)
     def refresh_schema(self, *, ctx: ToolContext) -> dict[str, Any]:
         """Read the schema again. Answers as get_schema does, and `refreshed_at`, the time in UTC."""
-        schema = self.shared.schema(ctx, refresh=True)
+        schema = self.shared.all_tables(ctx, refresh=True)
         return {**schema.as_json(), "refreshed_at": schema.read_at.isoformat()}
 
     # questions
@@ -152,7 +152,7 @@ class SqlNode(DatabaseNode):
         return DatabaseQuestion(
             SQL,
             self.sql_dialect.name,
-            context=lambda: [schema_text(self.shared.schema(ctx), question)],
+            context=lambda: [schema_text(self.shared.all_tables(ctx), question)],
             check=call.checked,
             query=lambda sql, limit: call.query(sql, (), limit, explain=False),
         )
@@ -204,7 +204,7 @@ class SqlCall(StatementCall[SqlDatabase]):
         with self._pointing_at_tables(statement):
             result, rows, answer = self._read(partial(self._reading, sent, params), limit)
         plan = plan_lines(result.columns, rows) if explain or statement.kind == "explain" else []
-        return {**answer, **({"plan": plan} if plan else {}), **_warnings_of(result)}
+        return {**answer, **({"plan": plan} if plan else {}), **_notes_of(result)}
 
     def checked(self, sql: str) -> str:
         """The query, if it only reads and the database can plan it."""
@@ -219,7 +219,7 @@ class SqlCall(StatementCall[SqlDatabase]):
         statement = self._database.judged(sql, self._ctx)
         with self._pointing_at_tables(statement):
             result, answer = yield from self._streamed(partial(self._reading, statement.sql, params), chunk_rows)
-        return {**answer, **_warnings_of(result)}
+        return {**answer, **_notes_of(result)}
 
     @contextmanager
     def _reading(self, sql: str, params: Sequence[Any], timeout: float) -> Generator[Result, None, None]:
@@ -263,7 +263,7 @@ class SqlCall(StatementCall[SqlDatabase]):
                 lambda result: {"affected_rows": result.affected},
                 "Nothing that it wrote outside of a session was kept.",
             )
-            return {**answer, **_warnings_of(result)}
+            return {**answer, **_notes_of(result)}
 
         return self._in_transaction(run, session_id)
 
@@ -281,8 +281,9 @@ class SqlCall(StatementCall[SqlDatabase]):
         return answer
 
 
-def _warnings_of(result: Result) -> dict[str, list[str]]:
-    return {"warnings": result.warnings} if result.warnings else {}
+def _notes_of(result: Result) -> Answer:
+    notes: Answer = {"warnings": result.warnings} if result.warnings else {}
+    return {**notes, "copied": dict(result.copied)} if result.copied else notes
 
 
 TREE: Final = ("id", "parent", "notused", "detail")

@@ -100,6 +100,29 @@ async def test_each_sheet_is_a_table_and_the_first_one_has_the_name_of_the_workb
     assert (await asked(tmp_path, {"b": "b.xlsx"}, sql))["rows"] == [{"s": 3, "n": 1, "p": 2, "q": 3}]
 
 
+async def test_views_of_a_database_are_tables_and_those_that_cannot_be_read_say_why(tmp_path: Path) -> None:
+    made(
+        tmp_path / "v.db",
+        "create table t (n integer)",
+        "insert into t values (1), (2)",
+        "create view big as select n * 10 as ten from t where n > 1",
+        "create view broken as select * from nowhere",
+        """create view gone as select 'it''s' from t join nowhere""",
+        "create view endless as with recursive c(n) as (select 1 union all select n + 1 from c) select * from c",
+    )
+    async with opened(DuckdbNode, {"files": {"v": "v.db"}, **SMALL}, root=str(tmp_path)) as db:
+        found = await db("query", sql="SELECT ten, (SELECT count(*) FROM v) AS n FROM v.big")
+        assert found["rows"] == [{"ten": 20, "n": 2}]
+        for view, why in (
+            ("broken", "no such table: main.nowhere"),
+            ("gone", "no such table: main.nowhere"),
+            ("endless", "VIEWS_TIMEOUT"),
+        ):
+            error = await db.refusal("query", sql=f"SELECT count(*) FROM v.{view}")
+            assert "the view cannot be read" in error.message
+            assert why in error.message
+
+
 async def test_a_database_of_duckdb_is_read_beside_others(tmp_path: Path) -> None:
     with duckdb.connect(str(tmp_path / "d.duckdb")) as database:
         database.execute("CREATE SCHEMA s; CREATE TABLE s.t AS SELECT 1 AS n, [1, 2] AS l; CREATE TABLE u AS SELECT 2 AS n")
@@ -129,7 +152,7 @@ async def test_what_another_process_writes_meanwhile_counts_from_the_next_call(t
         ("a.xlsx", lambda path: path.write_bytes(b"PK\x03\x04"), "the workbook cannot be read"),
         ("a.xlsx", lambda path: path.write_bytes(b""), "the workbook cannot be read"),
         ("a.duckdb", lambda path: path.write_bytes(b"no database at all"), "not a valid DuckDB database"),
-        ("a.db", lambda path: made(path, "create view v as select 1"), "it has no table"),
+        ("a.db", lambda path: made(path, "create table t (n)", "drop table t"), "it has no table"),
         ("a.xlsx", lambda path: book(path, Empty=[]), "it has no table"),
         ("main.db", lambda path: made(path, "create table t (n)"), "of its own"),
     ],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rrext.cli.commands.calls.sql_database import StatementRunner, database_of, print_failure, statements, value_of
+from rrext.cli.commands.calls.sql_database import StatementRunner, database_of, print_failure, script, statements, value_of
 from rrext.cli.commands.calls.tool import CALL_IS_WRONG, call_timeout
 from rrext.cli.console.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.console.formats import FORMATS
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
         _take_files(args)
         params = _params(args)
         text = _text(args)
-    except ValueError as error:  # includes decoding errors
+    except ValueError as error:
         print(f"rrext: {error}", file=sys.stderr)
         return EXIT_USAGE
     except OSError as error:
@@ -172,8 +172,7 @@ def _text(args: argparse.Namespace) -> str | None:
                 raise ValueError("there is no statement: give one, or -f FILE.sql")
             return None
         source = "-"
-    with open(0 if source == "-" else source, encoding="utf-8", closefd=source != "-") as file:
-        return file.read()
+    return script(source, waits=True)
 
 
 async def _run(args: argparse.Namespace, text: str, params: Any, pipeline: Pipeline, results: Results) -> int:

@@ -4,7 +4,9 @@ statements.
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +24,7 @@ from rrext.cli.pipeline import Pipeline
 from rrext.columns import columns, printable
 from rrext.engine.interface.operations import ListTools, Tool
 from rrext.errors import InvalidArguments, NodeNotFound, RrextError, near_matches
+from rrext.limits import MIB
 from rrext.nodes import BUILTIN
 from rrext.nodes.sql.dialect import BACKTICKED_NAME, ESCAPED_LITERAL, SqlDialect
 
@@ -56,6 +59,30 @@ _WITH_BODY: Final = frozenset({"trigger", "procedure", "function", "event"})
 
 _CONTROLS: Final = frozenset({"if", "loop", "while", "repeat"})
 """Words after END that close other blocks than BEGIN and CASE."""
+
+
+MOST_SCRIPT: Final = 64 * MIB
+"""Bytes of the statements of a file or a pipe, which are held in memory: more is a dump, for the database's own client."""
+
+
+def script(path: str, *, waits: bool) -> str:
+    """The statements of a file, or of stdin for `-`. `waits`: it may be a pipe, as of `<(…)`, whose end is waited for.
+
+    Raises `OSError`, and `ValueError` for what is no regular file, no text, or too large.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | (0 if waits else os.O_NONBLOCK)  # without it the open of a pipe waits for a writer
+    is_stdin = path == "-" and waits
+    shown = "stdin" if is_stdin else printable(path)
+    with open(0 if is_stdin else path, "rb", closefd=not is_stdin, opener=lambda name, _: os.open(name, flags)) as file:
+        if not waits and not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError(f"{shown} is no regular file")
+        data = file.read(MOST_SCRIPT + 1)
+    if len(data) > MOST_SCRIPT:
+        raise ValueError(f"{shown} has more than {MOST_SCRIPT // MIB} MiB of statements (MOST_SCRIPT)")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ValueError(f"{shown} is no UTF-8 text") from None
 
 
 @lru_cache(maxsize=8)

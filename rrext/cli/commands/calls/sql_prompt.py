@@ -21,6 +21,7 @@ from rrext.cli.commands.calls.sql_database import (
     StatementRunner,
     database_of,
     print_failure,
+    script,
     statements,
     value_of,
     with_values,
@@ -417,14 +418,10 @@ def _at_home(path: str) -> str:
 
 
 def _content(path: str) -> str:
-    """The text of a file. Raises `OSError`, and `ValueError` for what is no text."""
+    """The text of a file. Raises as `script` does."""
     if not path:
         raise ValueError("give the name of a file")
-    with open(_at_home(path), encoding="utf-8") as file:
-        try:
-            return file.read()
-        except UnicodeDecodeError:
-            raise ValueError(f"{printable(path)} is no UTF-8 text") from None
+    return script(_at_home(path), waits=False)
 
 
 async def edited(path: str, text: str) -> str:

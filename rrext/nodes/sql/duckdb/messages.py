@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from rrext.nodes.databases.failure import FailureKind
+from rrext.nodes.sql.duckdb.copied_columns import CopiedColumn
 
 MEMORY: Final = ":memory:"
 """The path of a database that lives as long as its process."""
@@ -25,7 +26,8 @@ Begin = Literal["", "read", "write", "once"]
 
 
 class DuckdbSettings(msgspec.Struct, frozen=True):
-    """The settings of one database; `path` is absolute or `:memory:`, `shown` how messages name it."""
+    """The settings of one database; `path` is absolute or `:memory:`, `shown` how messages name it. `attached` are the names of
+    catalogs for the tables of other databases."""
 
     path: str
     shown: str
@@ -33,6 +35,7 @@ class DuckdbSettings(msgspec.Struct, frozen=True):
     writes: bool
     memory_limit: str
     threads: int
+    attached: tuple[str, ...] = ()
 
 
 class SqlOpen(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -43,6 +46,24 @@ class SqlLoad(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Make each table anew from its files; all of them or none."""
 
     tables: dict[str, list[str]]
+
+
+class CopiedTable(msgspec.Struct, frozen=True, array_like=True):
+    """Rows of a server's table: lines of CSV in a file, each of at most `longest` characters; see `text_tables.rows_reader`."""
+
+    schema: str
+    table: str
+    file: str
+    longest: int
+    columns: list[CopiedColumn]
+
+
+class SqlCopy(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Make tables of an attached database anew, and drop others: a schema and a name each."""
+
+    database: str
+    tables: list[CopiedTable]
+    dropped: list[tuple[str, str]]
 
 
 class SqlPrepare(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -79,7 +100,7 @@ class SqlRollback(msgspec.Struct, frozen=True, tag=True, array_like=True):
     is_answered: bool
 
 
-Request = SqlOpen | SqlLoad | SqlPrepare | SqlRun | SqlFetch | SqlCommit | SqlRollback
+Request = SqlOpen | SqlLoad | SqlCopy | SqlPrepare | SqlRun | SqlFetch | SqlCommit | SqlRollback
 """A request of the server."""
 
 

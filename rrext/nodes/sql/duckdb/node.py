@@ -26,8 +26,9 @@ from rrext.nodes.child.process import NodeProcess, ProcessLost, module_command
 from rrext.nodes.child.supervisor import Supervisor
 from rrext.nodes.child.worker import receive
 from rrext.nodes.databases.failure import Failure
-from rrext.nodes.sql.backend import Backend, Cursor, Schema, schema_of
+from rrext.nodes.sql.backend import Backend, Cursor, Schema, SqlTable, schema_of
 from rrext.nodes.sql.driver_limits import MORE_ROWS
+from rrext.nodes.sql.duckdb.attached import AttachedDatabases, Copy, DatabaseOnServer, faults, missing_drivers
 from rrext.nodes.sql.duckdb.dialect import DUCKDB
 from rrext.nodes.sql.duckdb.files import FileTables
 from rrext.nodes.sql.duckdb.messages import (
@@ -39,6 +40,7 @@ from rrext.nodes.sql.duckdb.messages import (
     Refused,
     Request,
     SqlCommit,
+    SqlCopy,
     SqlFailed,
     SqlFetch,
     SqlLoad,
@@ -88,10 +90,13 @@ class DuckdbBackend(Backend):
         threads: int,
         locate: Callable[[str], str] = str,
         shown: str = "",
+        attached: AttachedDatabases | None = None,
     ) -> None:
         """`path` is absolute or `:memory:`; `shown` is how messages name it. `files` are table name → path or pattern, which
         `locate` makes absolute."""
-        self._settings = DuckdbSettings(path, shown or path, create, writes, memory_limit, threads)
+        names = attached.names() if attached else ()
+        self._settings = DuckdbSettings(path, shown or path, create, writes, memory_limit, threads, names)
+        self._attached = attached
         self._files = FileTables(files, locate)
         self._loading = threading.Lock()
         self._supervisor = Supervisor(self._started, closed=CLOSED, memory=WHAT if path == MEMORY else "")
@@ -110,6 +115,8 @@ class DuckdbBackend(Backend):
 
     def close(self) -> None:
         self._supervisor.close(CLOSING_TIMEOUT)
+        if self._attached is not None:
+            self._attached.close()
 
     def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
         return self._supervisor.repeated(attempt, ctx, reads=reads, timeout=timeout)
@@ -167,6 +174,9 @@ class DuckdbBackend(Backend):
     def is_committing(self, connection: DuckdbConnection) -> bool:
         return connection.is_committing
 
+    def bring(self, connection: DuckdbConnection, sql: str, ctx: ToolContext) -> Mapping[str, str]:
+        return self._attached.bring(connection, sql, ctx) if self._attached else {}
+
     def cancel(self, connection: DuckdbConnection) -> None:
         connection.cancel()
 
@@ -192,6 +202,9 @@ class DuckdbBackend(Backend):
     def read_schema(self, connection: DuckdbConnection) -> Schema:
         return read_schema(lambda sql: connection.run(sql, ()))
 
+    def other_tables(self, ctx: ToolContext, *, refresh: bool) -> Mapping[str, SqlTable]:
+        return self._attached.tables(ctx, refresh=refresh) if self._attached else {}
+
 
 class DuckdbNode(SqlNode):
     """A DuckDB database for analytic queries. Reading needs no permission; `allow_execute` adds statements of any kind.
@@ -215,6 +228,11 @@ class DuckdbNode(SqlNode):
             "folders; or name of a schema → workbook (Excel, OpenDocument) or database (SQLite, DuckDB) whose tables it gets. "
             "Not together with a path.",
         ] = {}
+        databases: Annotated[
+            dict[str, DatabaseOnServer],
+            "Name → database of PostgreSQL, MySQL or MariaDB whose tables queries may name: `crm.customer`, in another schema "
+            "`crm.sales.customer`. A table is copied into memory when a query names it; nothing is written to the server.",
+        ] = {}
         create: Annotated[bool, "Begin with an empty file if there is none."] = False
         memory_limit: Annotated[str, "Memory of the database, its tables and queries; what needs more fails."] = "1GB"
         threads: Annotated[
@@ -234,6 +252,12 @@ class DuckdbNode(SqlNode):
         for table, name in config.files.items():
             if not glob.has_magic(name) and not os.path.isfile(path(name)):
                 yield "files", f'There is no file "{name}", of which the table "{table}" is made.'
+        for fault in faults(config.databases, taken_names(config)):
+            yield "databases", fault
+
+    @classmethod
+    def unmet(cls, config: Any) -> Iterable[tuple[str, str]]:
+        return (("databases", why) for why in missing_drivers(config.databases))
 
     @classmethod
     def backend(cls, config: Any, ctx: SetupContext) -> DuckdbBackend:
@@ -251,7 +275,13 @@ class DuckdbNode(SqlNode):
             threads=config.threads,
             locate=ctx.path,
             shown=ctx.shown(config.path),
+            attached=AttachedDatabases(config.databases, taken_names(config), ctx) if config.databases else None,
         )
+
+
+def taken_names(config: Any) -> list[str]:
+    """Names that no attached database may have: those of the file's own catalog, and of tables and schemas of files."""
+    return [*config.files, os.path.splitext(os.path.basename(config.path))[0]]
 
 
 FIRST_ROWS: Final = 64
@@ -303,6 +333,8 @@ class DuckdbProcess(NodeProcess):
         """What is asked for and not answered yet, by connection."""
         self.loaded: dict[str, Any] = {}
         """Tables that were made of files, and the state of these."""
+        self.copies: dict[str, dict[str, Copy]] = {}
+        """Copied tables of each attached database."""
         with door:
             command = module_command("rrext.nodes.sql.duckdb.worker", str(door.fileno()))
             super().__init__(command, settings, what=WHAT, crash=_CRASHED, closed=CLOSED, inherits=(door.fileno(),))
@@ -313,7 +345,7 @@ class DuckdbProcess(NodeProcess):
         is_unknown = is_sent and isinstance(request, SqlCommit)
         error = self.lost(
             suspects=self._at_work if is_sent else 0,
-            is_harmless=not is_sent or isinstance(request, SqlOpen | SqlLoad | SqlPrepare),
+            is_harmless=not is_sent or isinstance(request, SqlOpen | SqlLoad | SqlCopy | SqlPrepare),
             is_unknown=is_unknown,
         )
         if isinstance(error, ProcessLost):
@@ -424,7 +456,10 @@ class DuckdbConnection:
     def tables(self) -> list[str]:
         """The names of the tables and views that no file made, the first `NAMED` of them; in a transaction of its own."""
         kinds = "('BASE TABLE', 'VIEW')"
-        sql = f"SELECT table_schema, table_name FROM information_schema.tables WHERE table_type IN {kinds} ORDER BY ALL"
+        sql = (
+            "SELECT table_schema, table_name FROM information_schema.tables "
+            f"WHERE table_catalog = current_database() AND table_type IN {kinds} ORDER BY ALL"
+        )
         with suppress(DuckdbError, RrextError):  # the process is lost meanwhile: the loss itself is told
             self.begin(read_only=True)
             rows = self.run(sql, ()).fetchmany(MORE_ROWS)

@@ -72,21 +72,26 @@ def rows_of(table: TextTable, rows: str) -> str:
             line = ",".join(_NULL if cell is None else '"' + cell.replace('"', '""') + '"' for cell in cells) + "\n"
             longest = max(longest, len(line))
             file.write(line)
-    most = max(2 * 2**20, 4 * longest)  # bytes of UTF-8
-    texts = ", ".join(f"c{number}: 'VARCHAR'" for number in range(len(table.names)))
     cells = ", ".join(
         f"CAST(c{number} AS {kind}) AS {quoted(name)}"
         for number, (name, kind) in enumerate(zip(table.names, table.types, strict=True))
     )
-    reader = (
+    return f"SELECT {cells} FROM {rows_reader(rows, len(table.names), longest)}"
+
+
+def rows_reader(rows: str, width: int, longest: int) -> str:
+    """The call that reads lines of CSV from the file `rows` as columns of texts, c0, c1, …; `longest` is the number of
+    characters of a line at most. NULL without quotes is none."""
+    most = max(2 * 2**20, 4 * longest)  # bytes of UTF-8
+    texts = ", ".join(f"c{number}: 'VARCHAR'" for number in range(width))
+    return (
         f"read_csv({_text(rows)}, columns = {{{texts}}}, header = false, auto_detect = false, parallel = false, delim = ',', "
         f"quote = '\"', escape = '\"', nullstr = '{_NULL}', allow_quoted_nulls = false, new_line = '\\n', "
         f"max_line_size = {most}, buffer_size = {4 * most})"
     )
-    return f"SELECT {cells} FROM {reader}"
 
 
-_NULL: Final = "\\N"
+_NULL: Final = "NULL"
 
 
 def quoted(name: str) -> str:

@@ -20,6 +20,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from time import monotonic, sleep
 from typing import Any, BinaryIO, Final
@@ -33,6 +34,7 @@ from rrext.nodes.child.worker import begin, ending_within, receive
 from rrext.nodes.databases.cells import json_rows, rows_within, size_of
 from rrext.nodes.databases.failure import Failure
 from rrext.nodes.sql.driver_limits import KEPT_STATEMENTS, LONGEST_KEPT
+from rrext.nodes.sql.duckdb.copies import copy_table
 from rrext.nodes.sql.duckdb.dialect import DUCKDB
 from rrext.nodes.sql.duckdb.endings import OWN_SCHEMAS, holds_tables
 from rrext.nodes.sql.duckdb.files import reading
@@ -45,6 +47,7 @@ from rrext.nodes.sql.duckdb.messages import (
     Refused,
     Request,
     SqlCommit,
+    SqlCopy,
     SqlFailed,
     SqlFetch,
     SqlLoad,
@@ -224,6 +227,8 @@ class DuckdbSession:
                 self._commit(connection)
             case SqlLoad():
                 self._instance.load(request.tables)
+            case SqlCopy():
+                self._instance.copy(request)
             case SqlPrepare():
                 self._instance.prepare(request)
             case SqlOpen():
@@ -488,6 +493,8 @@ class DuckdbInstance:
         root = self._connected(settings.path, read_only=is_file and not settings.writes)
         try:
             # Nothing is written beside the database: data beyond memory_limit fails.
+            for name in settings.attached:
+                root.execute(f"ATTACH ':memory:' AS {quoted(name)}")
             for setting in ("temp_directory=''", "enable_external_access=false", "lock_configuration=true"):
                 root.execute(f"SET {setting}")
         except BaseException:
@@ -562,21 +569,46 @@ class DuckdbInstance:
         """Make a schema of a file that holds tables."""
         from tempfile import TemporaryDirectory
 
-        from rrext.nodes.sql.duckdb.containers import first_alone, relations
+        from rrext.nodes.sql.duckdb.containers import HeldTable, first_alone, relations
 
         if name.lower() in OWN_SCHEMAS:
             raise Unavailable(f'DuckDB has a schema "{name}" of its own: the tables of a file need another name')
-        schema, made = quoted(name), list[str]()
+        schema, made = quoted(name), list[HeldTable]()
         for statement in ("DROP VIEW IF EXISTS", "DROP SCHEMA IF EXISTS", "CREATE SCHEMA"):
             connection.execute(f"{statement} {schema}{' CASCADE' if 'DROP SCHEMA' in statement else ''}")
         with TemporaryDirectory(prefix="rrext-") as folder:
-            for table, relation in relations(loader, file, folder):
-                _take(connection, relation, f"{schema}.{quoted(table)}")
-                made.append(table)
+            for held in relations(loader, file, folder):
+                place = f"{schema}.{quoted(held.name)}"
+                if held.problem is None:
+                    _take(connection, held.relation, place)
+                else:  # who reads it is told; a condition runs also where no column is wanted
+                    said = f"the view cannot be read: {held.problem}".replace("'", "''")
+                    connection.execute(f"CREATE VIEW {place} AS SELECT NULL AS problem WHERE error('{said}') IS NULL")
+                made.append(held)
         if not made:
             raise Unavailable("it has no table")
-        if (first := first_alone(file, made)) is not None:
+        if (first := first_alone(file, [held.name for held in made if not held.is_view])) is not None:
             connection.execute(f"CREATE VIEW {schema} AS FROM {schema}.{quoted(first)}")
+
+    def copy(self, request: SqlCopy) -> None:
+        """Make tables of an attached database of the rows that the server read. Raises `Unavailable`."""
+        connection, loader = self.connection(), self._loader()
+        database = quoted(request.database)
+        try:
+            for schema, name in request.dropped:
+                connection.execute(f"DROP TABLE IF EXISTS {database}.{quoted(schema)}.{quoted(name)}")
+            for table in request.tables:
+                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {database}.{quoted(table.schema)}")
+                place = f"{database}.{quoted(table.schema)}.{quoted(table.table)}"
+                copy_table(loader, table, partial(_take, connection, table=place))
+        except duckdb.Error as error:
+            hint = _MORE_MEMORY if isinstance(error, duckdb.OutOfMemoryException) else None
+            said = sentence(error).partition("\n")[0]  # the rest shows rows and files
+            raise Unavailable(f"its tables cannot be copied: {said}", hint=hint) from error
+        finally:
+            connection.close()
+            loader.close()
+            self.forget()
 
     def prepare(self, request: SqlPrepare) -> None:
         """Make a Parquet file of a table in a text. A second instance does that, as in `load`."""

@@ -1,0 +1,373 @@
+"""Databases on servers that DuckDB's SQL can name: `databases` of the settings, each a catalog of copied tables.
+
+The server's process reads them, over the connections that `db_postgres` and `db_mysql` have, in transactions that the database
+itself keeps read-only; the process of DuckDB has no network. A statement that names a table of one brings it: `bring` copies
+the tables whose copies are missing or older than `refresh`, before the statement runs. Others contact no server.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from tempfile import TemporaryDirectory
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+
+from rrext.errors import InvalidArguments, RrextError, ToolError, Unavailable
+from rrext.limits import GIB
+from rrext.nodes.base.setup import SetupContext
+from rrext.nodes.databases.node import LONGEST_WAIT
+from rrext.nodes.sql.backend import Column, Schema, SqlTable
+from rrext.nodes.sql.database import SqlDatabase, SqlTransaction
+from rrext.nodes.sql.dialect import NAME, WORD, SqlToken
+from rrext.nodes.sql.duckdb.copied_columns import MYSQL_ROWS, NUMERIC, POSTGRES_ROWS, ServerDialect
+from rrext.nodes.sql.duckdb.dialect import DUCKDB
+from rrext.nodes.sql.duckdb.endings import OWN_SCHEMAS
+from rrext.nodes.sql.duckdb.messages import CopiedTable, SqlCopy
+from rrext.nodes.sql.gate import refusal
+from rrext.nodes.sql.lexer import tokens
+from rrext.tools.context import ToolContext
+
+if TYPE_CHECKING:
+    from rrext.nodes.sql.duckdb.node import DuckdbConnection
+    from rrext.nodes.sql.node import SqlNode
+
+MOST_COPIED: Final = 4 * GIB
+"""Bytes of the rows of one table as text, which are on disk for a moment: more do not fit the memory of a usual database."""
+KEPT_ON: Final = 60.0
+"""Seconds for which an old copy is kept, as a statement that found it in time may still be about to run."""
+COPY_TURN: Final = 0.25
+"""Seconds between checks whether a call that waits for the copy of another one has been cancelled."""
+COPY_CONNECTIONS: Final = 2
+"""Connections to one server: a copy at a time, and the schema beside it."""
+
+_SERVERS: Final = {"postgresql": "postgres", "postgres": "postgres", "mysql": "mysql", "mariadb": "mysql"}
+_PLAIN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_TABLE_FOLLOWS: Final = frozenset({"from", "join", "into", "table", "update", "describe", "summarize"})
+_WRITES: Final = frozenset({"into", "update", "truncate", "exists", "view", "schema", "index"})
+_DEFINES: Final = frozenset({"create", "drop", "alter", "truncate"})
+
+
+class DatabaseOnServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A database of PostgreSQL, MySQL or MariaDB whose tables queries may name."""
+
+    url: Annotated[
+        str,
+        "`postgresql://user@host:5432/database?sslmode=require`, or `mysql://…`, as in the nodes `db_postgres` and `db_mysql`.",
+    ]
+    password: Annotated[str, "The user's password; best as `${ROCKETRIDE_…}`, filled from the environment."] = ""
+    tables: Annotated[tuple[str, ...], "Tables and views that queries may name, as `customer` or `sales.*`."] = ("*",)
+    refresh: Annotated[
+        float,
+        msgspec.Meta(ge=0, le=86_400),
+        "Seconds for which a copy of a table serves; the next query that names it copies it again. 0: each query copies.",
+    ] = 60.0
+    max_rows: Annotated[int, msgspec.Meta(ge=1), "Rows of one table at most; more are an error."] = 10_000_000
+    timeout: Annotated[float, msgspec.Meta(gt=0, le=LONGEST_WAIT), "Seconds that the copy of one table may take."] = 300.0
+
+
+def faults(databases: Mapping[str, DatabaseOnServer], taken: Sequence[str]) -> Iterator[str]:
+    """What is wrong with the names and URLs of databases; `taken` are names that mean something else."""
+    known = {name.casefold() for name in (*OWN_SCHEMAS, "memory", *taken)}
+    for name, database in databases.items():
+        if not _PLAIN.fullmatch(name):
+            yield f'The database "{name}" needs a name of letters, digits and _, which does not begin with a digit.'
+        elif name.casefold() in known:
+            yield f'The database "{name}" needs another name: that one is taken.'
+        if not database.url.startswith("${") and _kind_of(database.url) is None:
+            yield f'The url of the database "{name}" begins with none of {", ".join(f"{scheme}://" for scheme in _SERVERS)}.'
+
+
+def _kind_of(url: str) -> str | None:
+    scheme, colon, _ = url.partition("://")
+    return _SERVERS.get(scheme.partition("+")[0]) if colon else None
+
+
+def _node_of(database: DatabaseOnServer) -> tuple[type[SqlNode], ServerDialect] | None:
+    match _kind_of(database.url):
+        case "postgres":
+            from rrext.nodes.sql.postgres.node import PostgresNode
+
+            return PostgresNode, POSTGRES_ROWS
+        case "mysql":
+            from rrext.nodes.sql.mysql import MysqlNode
+
+            return MysqlNode, MYSQL_ROWS
+    return None
+
+
+def missing_drivers(databases: Mapping[str, DatabaseOnServer]) -> Iterator[str]:
+    """Why databases cannot be reached from this machine; the texts name the install line."""
+    for name, database in databases.items():
+        found = _node_of(database)
+        if found is not None and (why := found[0].unavailable()) is not None:
+            yield f'The database "{name}": {why}'
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """A copied table. `due` is the time of `monotonic` from which on it is too old; `at` says when it was made."""
+
+    due: float
+    at: str
+
+
+class AttachedDatabases:
+    """The databases on servers of one node, by name."""
+
+    def __init__(self, settings: Mapping[str, DatabaseOnServer], taken: Sequence[str], ctx: SetupContext) -> None:
+        """Connects to nothing. Raises `Unavailable` for settings that cannot be used, and without a driver."""
+        for fault in (*faults(settings, taken), *missing_drivers(settings)):
+            raise Unavailable(fault)
+        self._databases = {name.casefold(): AttachedDatabase(name, given, ctx) for name, given in settings.items()}
+
+    def __bool__(self) -> bool:
+        return bool(self._databases)
+
+    def names(self) -> tuple[str, ...]:
+        """The names, as the settings write them."""
+        return tuple(database.name for database in self._databases.values())
+
+    def bring(self, connection: DuckdbConnection, sql: str, ctx: ToolContext) -> dict[str, str]:
+        """Copy the tables that a statement names, where that is due. Returns when each of them was copied, by its name.
+
+        Raises `ToolError` (`table_not_found`, `not_read_only`, `copy_too_large`), the errors of the server with the name of its
+        database, and the errors of `ctx.check`.
+        """
+        folded = sql.casefold()
+        if not any(name in folded for name in self._databases):
+            return {}
+        times: dict[str, str] = {}
+        for database, wanted in self._named(sql).items():
+            for key, copy in self._databases[database].bring(connection, wanted, ctx).items():
+                times[f"{self._databases[database].name}.{key}"] = copy.at
+        return times
+
+    def _named(self, sql: str) -> dict[str, dict[str, bool]]:
+        """The tables that a statement may name, by database, and whether it can mean nothing else."""
+        found: dict[str, dict[str, bool]] = {}
+        try:
+            seen = list(tokens(sql, DUCKDB))
+        except InvalidArguments:
+            return {}  # DuckDB says what is wrong
+        for index, token in enumerate(seen):
+            if token.kind in (WORD, NAME) and token.text.casefold() in self._databases and _dots(seen, index):
+                if index and seen[index - 1].kind == ".":
+                    continue
+                before = seen[index - 1].text if index and seen[index - 1].kind == WORD else ""
+                self._check_reading(seen, index, before)
+                parts = [seen[at].text for at in range(index + 2, index + 2 * _dots(seen, index) + 1, 2)][:2]
+                wanted = found.setdefault(token.text.casefold(), {})
+                key = ".".join(parts)
+                wanted[key] = wanted.get(key, False) or before in _TABLE_FOLLOWS
+        return found
+
+    def _check_reading(self, seen: Sequence[SqlToken], index: int, before: str) -> None:
+        first = seen[0].text if seen[0].kind == WORD else ""
+        if (
+            before in _WRITES
+            or (before == "table" and first in _DEFINES)
+            or (before == "from" and first == "delete" and index == 2)
+        ):
+            name = self._databases[seen[index].text.casefold()].name
+            raise refusal(f'the database "{name}" is attached read-only')
+
+    def tables(self, ctx: ToolContext, *, refresh: bool) -> dict[str, SqlTable]:
+        """The tables of all databases, with DuckDB's types. A server that does not answer is a table with its problem."""
+        found: dict[str, SqlTable] = {}
+        for database in self._databases.values():
+            try:
+                found |= database.tables(ctx, refresh=refresh)
+            except RrextError as error:
+                ctx.check()
+                found[database.name] = SqlTable(database.name, (), problem=error.message)
+        return found
+
+    def close(self) -> None:
+        """End the connections."""
+        for database in self._databases.values():
+            database.database.close()
+
+
+class AttachedDatabase:
+    """One database on a server, with the connections to it."""
+
+    def __init__(self, name: str, settings: DatabaseOnServer, ctx: SetupContext) -> None:
+        found = _node_of(settings)
+        assert found is not None  # `faults` looks at the URL
+        node, self._dialect = found
+        config: Any = node.Config()
+        config.url, config.password = settings.url, settings.password
+        config.statement_timeout, config.pool_size = settings.timeout, COPY_CONNECTIONS
+        self.name = name
+        self.database: SqlDatabase = node.database(config, ctx)
+        self._settings = settings
+        self._lock = threading.Lock()
+
+    def bring(self, connection: DuckdbConnection, wanted: Mapping[str, bool], ctx: ToolContext) -> dict[str, Copy]:
+        """See `AttachedDatabases.bring`. `wanted` are names of tables and whether there must be one."""
+        copies = connection.process.copies.setdefault(self.name, {})
+        keys = {name: name.casefold() for name in wanted}
+        if all(key in copies and monotonic() < copies[key].due for key in keys.values()):
+            return {name: copies[key] for name, key in keys.items()}
+        with self._named(), self._turn(ctx):
+            targets = self._targets(wanted, ctx)
+            due = {key: table for key, table in targets.items() if key not in copies or monotonic() >= copies[key].due}
+            if due:
+                old = [key for key, copy in copies.items() if key not in targets and monotonic() >= copy.due + KEPT_ON]
+                self._copy(connection, due, old, ctx)
+                made = Copy(monotonic() + self._settings.refresh, datetime.now(UTC).isoformat(timespec="seconds"))
+                for key in old:
+                    del copies[key]
+                copies.update(dict.fromkeys(due, made))
+            return {key: copies[key] for key in targets}
+
+    def tables(self, ctx: ToolContext, *, refresh: bool) -> dict[str, SqlTable]:
+        """The tables as queries name them, with the types that their copies have."""
+        return {
+            f"{self.name}.{table.name}": msgspec.structs.replace(
+                table,
+                name=f"{self.name}.{table.name}",
+                columns=tuple(Column(column.name, self._kind(column)) for column in table.columns),
+                foreign_keys=tuple(
+                    msgspec.structs.replace(key, table=f"{self.name}.{key.table}") for key in table.foreign_keys
+                ),
+            )
+            for table in self._remote(ctx, refresh=refresh).tables.values()
+        }
+
+    def _kind(self, column: Column) -> str:
+        return self._dialect.column(column.name, column.type).kind.replace(NUMERIC, "DECIMAL")
+
+    def _remote(self, ctx: ToolContext, *, refresh: bool) -> Schema:
+        """The schema of the tables that the settings let through."""
+        with self._named():
+            schema = self.database.schema(ctx, refresh=refresh)
+        given = self._settings.tables
+        return Schema(
+            self.name,
+            {name: table for name, table in schema.tables.items() if any(fnmatchcase(name, pattern) for pattern in given)},
+        )
+
+    def _targets(self, wanted: Mapping[str, bool], ctx: ToolContext) -> dict[str, SqlTable]:
+        """The tables that are meant, by their names in DuckDB, in small letters; the schema is read again for an unknown one.
+
+        A name of two parts is a table in a schema, or a column of a table.
+        """
+        for refresh in (False, True):
+            schema = self._remote(ctx, refresh=refresh)
+            known: dict[str, SqlTable] = {}
+            for name, table in schema.tables.items():
+                known.setdefault(name.casefold(), table)
+            found: dict[str, SqlTable] = {}
+            unknown: list[str] = []
+            for name, must_be in wanted.items():
+                key, first = name.casefold(), name.casefold().partition(".")[0]
+                own = known.get(key) or (known.get(key.removeprefix("public.")) if self._dialect is POSTGRES_ROWS else None)
+                if own is not None:
+                    found[key] = own
+                elif not must_be and first in known:
+                    found[first] = known[first]
+                elif must_be:
+                    unknown.append(name)
+            if not unknown:
+                break
+        for name in unknown:
+            schema.table(name)  # raises
+        return found
+
+    def _copy(self, connection: DuckdbConnection, due: Mapping[str, SqlTable], old: Sequence[str], ctx: ToolContext) -> None:
+        with TemporaryDirectory(prefix="rrext-") as folder:
+            with self.database.transaction(ctx, read_only=True) as transaction:
+                for statement in self._dialect.setup:
+                    with transaction.statement(statement, (), ctx):
+                        pass
+                made = [
+                    self._written(transaction, key, table, os.path.join(folder, f"{number}.csv"), ctx)
+                    for number, (key, table) in enumerate(due.items())
+                ]
+            connection.ask(SqlCopy(self.name, made, [_place_of(key) for key in old]))
+
+    def _written(self, transaction: SqlTransaction, key: str, table: SqlTable, path: str, ctx: ToolContext) -> CopiedTable:
+        """Write the rows of a table to a file."""
+        source = ".".join(map(self._dialect.quoted, table.name.split(".")))
+        with transaction.statement(f"SELECT * FROM {source} WHERE 1 = 0", (), ctx) as probe:
+            pass
+        if not probe.columns:
+            raise ToolError(f'The table "{table.name}" has no columns', code="table_not_found")
+        columns, sql = self._dialect.query(source, list(zip(probe.columns, probe.types, strict=True)))
+        longest = count = size = 0
+        with open(path, "wb") as file, transaction.statement(sql, (), ctx) as result:
+            while rows := result.batch()[0]:
+                ctx.check()
+                for (line,) in rows:
+                    if line is None:
+                        raise self._too_large(table, "a row that is larger than the server's max_allowed_packet")
+                data = "\n".join([line for (line,) in rows]).encode()
+                longest = max(longest, max(map(len, [line for (line,) in rows])))
+                count, size = count + len(rows), size + len(data)
+                if count > self._settings.max_rows:
+                    raise self._too_large(table, f"more than max_rows ({self._settings.max_rows:,}) rows", "max_rows")
+                if size > MOST_COPIED:
+                    raise self._too_large(table, f"more than MOST_COPIED ({MOST_COPIED // GIB} GiB) of text", "MOST_COPIED")
+                file.write(data + b"\n")
+        schema, name = _place_of(key)
+        return CopiedTable(schema, name, path, 4 * longest, columns)
+
+    def _too_large(self, table: SqlTable, what: str, limit: str = "max_allowed_packet") -> ToolError:
+        return ToolError(
+            f'The table "{table.name}" has {what}, and cannot be copied',
+            code="copy_too_large",
+            hint=f'Name a view of the server that has less, ask the server itself by its own node, or raise "{limit}".',
+            data={"limit": limit},
+        )
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """A block whose failures tell the name of the database."""
+        try:
+            yield
+        except RrextError as error:
+            if "database" not in error.data:
+                error.data["database"] = self.name
+                if f'the database "{self.name}"' not in error.message:
+                    error.message = f'The database "{self.name}": {error.message}'
+            raise
+
+    @contextmanager
+    def _turn(self, ctx: ToolContext) -> Iterator[None]:
+        """A block for one call at a time."""
+        while not self._lock.acquire(timeout=COPY_TURN):
+            ctx.check()
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+
+def _dots(seen: Sequence[SqlToken], index: int) -> int:
+    """How many names follow the one at `index`, each behind a dot."""
+    count = 0
+    while (
+        index + 2 * count + 2 < len(seen)
+        and seen[index + 2 * count + 1].kind == "."
+        and seen[index + 2 * count + 2].kind
+        in (
+            WORD,
+            NAME,
+        )
+    ):
+        count += 1
+    return count
+
+
+def _place_of(key: str) -> tuple[str, str]:
+    """The schema and the name of a copy in its catalog."""
+    schema, dot, name = key.rpartition(".")
+    return (schema if dot else "main"), name

@@ -1,0 +1,393 @@
+"""Databases on servers that `db_duckdb` attaches: their tables are copied when a query names them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mariadb_server import MariadbServer
+from postgres_server import Database, free_port
+from served import Served, until
+from sql_contract import Desk, opened
+
+from rrext.errors import Cancelled, RrextError, Unavailable
+from rrext.nodes.sql.duckdb.node import DuckdbNode
+
+SMALL = {"memory_limit": "400MB", "threads": 1}
+CUSTOMERS = (
+    "create table customer (id integer primary key, name varchar(20))",
+    "insert into customer values (7, 'Ada'), (8, null)",
+)
+pytestmark = pytest.mark.promise("duckdb:attached-databases")
+
+
+def attached(url: str, **more: Any) -> dict[str, Any]:
+    """The settings of a node with one attached database."""
+    return {"databases": {"crm": {"url": url, **more}}, **SMALL}
+
+
+async def rows(db: Desk, sql: str) -> list[dict[str, Any]]:
+    return (await db("query", sql=sql))["rows"]
+
+
+async def types_and_rows(url: str, table: str) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """What a copied table has: the type of each column, and its rows in their order."""
+    async with opened(DuckdbNode, attached(url)) as db:
+        found = await db("query", sql=f"FROM crm.{table} ORDER BY id")
+        return dict(zip(found["columns"], found["types"], strict=True)), found["rows"]
+
+
+async def test_a_file_of_rows_is_joined_with_a_table_of_a_server(served: Served, tmp_path: Path) -> None:
+    served.database.run(*CUSTOMERS)
+    (tmp_path / "orders.csv").write_text("id,customer\n1,7\n2,9\n")
+    config = {"files": {"orders": "orders.csv"}, **attached(served.database.url)}
+    async with opened(DuckdbNode, config, root=str(tmp_path)) as db:
+        found = await db(
+            "query", sql="SELECT o.id, name FROM orders o LEFT JOIN crm.customer c ON c.id = customer ORDER BY o.id"
+        )
+        assert found["rows"] == [{"id": 1, "name": "Ada"}, {"id": 2, "name": None}]
+        assert list(found["copied"]) == ["crm.customer"]
+
+
+async def test_the_schema_has_the_tables_of_a_server_by_the_names_of_queries(served: Served) -> None:
+    served.database.run(*CUSTOMERS, "create view named as select name from customer")
+    async with opened(DuckdbNode, attached(served.database.url)) as db:
+        tables = (await db("get_schema"))["tables"]
+        assert tables["crm.customer"] == {
+            "columns": [{"column": "id", "type": "INTEGER"}, {"column": "name", "type": "VARCHAR"}],
+            "primary_key": ["id"],
+        }
+        assert tables["crm.named"]["view"] is True
+        assert await rows(db, "SELECT * FROM crm.named ORDER BY name") == [{"name": "Ada"}, {"name": None}]
+
+
+async def test_a_copy_serves_for_the_seconds_of_refresh_and_tells_its_time(served: Served) -> None:
+    served.database.run(*CUSTOMERS)
+    count = "SELECT count(*) AS n FROM crm.customer"
+    config = attached(served.database.url)
+    config["databases"]["now"] = {"url": served.database.url, "refresh": 0}
+    async with opened(DuckdbNode, config) as db:
+        first = await db("query", sql=count)
+        served.database.run("insert into customer values (9, 'Cem')")
+        assert await db("query", sql=count) == first
+        assert await rows(db, "SELECT count(*) AS n FROM now.customer") == [{"n": 3}]
+        served.database.run("insert into customer values (10, 'Dora')")
+        assert await rows(db, "SELECT count(*) AS n FROM now.customer") == [{"n": 4}]
+
+
+async def test_a_table_that_the_server_makes_later_is_found(served: Served) -> None:
+    async with opened(DuckdbNode, attached(served.database.url)) as db:
+        assert (await db.refusal("query", sql="SELECT * FROM crm.customer")).code == "table_not_found"
+        served.database.run(*CUSTOMERS)
+        assert await rows(db, "SELECT name FROM CRM.Customer WHERE id = 7") == [{"name": "Ada"}]
+        error = await db.refusal("query", sql="SELECT * FROM crm.custmer")
+        assert error.data["near"] == ["customer"]
+        assert 'database "crm"' in error.message
+
+
+async def test_tables_that_the_settings_leave_out_do_not_exist(served: Served) -> None:
+    served.database.run(*CUSTOMERS, "create table secret (id integer)")
+    async with opened(DuckdbNode, attached(served.database.url, tables=["cust*"])) as db:
+        assert list((await db("get_schema"))["tables"]) == ["crm.customer"]
+        assert (await db.refusal("query", sql="SELECT * FROM crm.secret")).code == "table_not_found"
+
+
+async def test_what_an_alias_means_stays_what_it_means(served: Served) -> None:
+    served.database.run(*CUSTOMERS)
+    async with opened(DuckdbNode, attached(served.database.url)) as db:
+        assert await rows(db, "SELECT crm.n FROM (SELECT 1 AS n) AS crm") == [{"n": 1}]
+        assert await rows(db, "SELECT crm.customer.name FROM crm.customer WHERE crm.customer.id = 7") == [{"name": "Ada"}]
+
+
+async def test_statements_write_neither_to_the_server_nor_to_the_copy(served: Served) -> None:
+    served.database.run(*CUSTOMERS)
+    async with opened(DuckdbNode, {**attached(served.database.url), "allow_execute": True}) as db:
+        for sql in (
+            "INSERT INTO crm.customer VALUES (1, 'x')",
+            "UPDATE crm.customer SET name = 'x'",
+            "DELETE FROM crm.customer",
+            "TRUNCATE crm.customer",
+            "DROP TABLE crm.customer",
+            "CREATE OR REPLACE TABLE crm.customer AS SELECT 1 AS n",
+            "CREATE VIEW crm.v AS SELECT 1 AS n",
+        ):
+            error = await db.refusal("execute", sql=sql)
+            assert (error.code, "read-only" in error.message) == ("not_read_only", True), sql
+        await db("execute", sql="CREATE TABLE mine AS SELECT * FROM crm.customer")
+        assert await rows(db, "SELECT count(*) AS n FROM mine JOIN crm.customer USING (id)") == [{"n": 2}]
+        assert served.count("customer") == 2
+
+
+async def test_more_rows_than_the_limit_are_an_error_that_names_it(served: Served) -> None:
+    served.database.run(*CUSTOMERS)
+    async with opened(DuckdbNode, attached(served.database.url, max_rows=1)) as db:
+        error = await db.refusal("query", sql="SELECT * FROM crm.customer")
+        assert (error.code, error.data) == ("copy_too_large", {"limit": "max_rows", "database": "crm"})
+        assert await rows(db, "SELECT 1 AS n") == [{"n": 1}]
+
+
+async def test_a_copy_that_is_cancelled_or_late_ends_in_the_server_too(served: Served) -> None:
+    is_postgres = isinstance(served.database, Database)
+    served.database.run(
+        "create view slow as "
+        + ("select 1 as id, pg_sleep(60)::text as n" if is_postgres else "select 1 as id, sleep(60) as n")
+    )
+    running = (
+        "select count(*) from pg_stat_activity where state = 'active' and query like '%\"slow\"%'"
+        if is_postgres
+        else "select count(*) from information_schema.PROCESSLIST where INFO like '%`slow`%'"
+    ) + (" and pid <> pg_backend_pid()" if is_postgres else " and ID <> connection_id()")
+
+    def count() -> int:
+        return served.database.run(running)[0][0]
+
+    config = attached(served.database.url)
+    config["databases"]["late"] = {"url": served.database.url, "timeout": 0.2}
+    async with opened(DuckdbNode, config) as db:
+        error = await db.refusal("query", sql="SELECT * FROM late.slow")
+        assert (error.code, error.data["database"]) == ("statement_timeout", "late")
+        await until(lambda: count() == 0)
+        call = asyncio.create_task(db("query", sql="SELECT * FROM crm.slow"))
+        await until(lambda: count() == 1)
+        call.cancel()
+        with suppress(asyncio.CancelledError, Cancelled):
+            await call
+        await until(lambda: count() == 0)
+
+
+async def test_a_server_that_was_restarted_is_read_again(served: Served) -> None:
+    served.database.run(*CUSTOMERS)
+    async with opened(DuckdbNode, attached(served.database.url, refresh=0)) as db:
+        assert len(await rows(db, "SELECT * FROM crm.customer")) == 2
+        served.server.stop()
+        error = await db.refusal("query", sql="SELECT * FROM crm.customer")
+        assert error.data["database"] == "crm"
+        assert served.server.password not in f"{error.message} {error.hint}"
+        assert await rows(db, "SELECT 1 AS n") == [{"n": 1}]
+        served.server.start()
+        assert len(await rows(db, "SELECT * FROM crm.customer")) == 2
+
+
+async def test_many_columns_and_long_rows_stay_what_they_are(served: Served) -> None:
+    names = [f"c{number}" for number in range(250)]
+    served.database.run(
+        f"create table wide (id integer, {', '.join(f'{name} integer' for name in names)})",
+        f"insert into wide values (1, {', '.join(str(number) for number in range(250))})",
+        "create table tall (id integer, x text)",
+    )
+    mixed = 'a "quoted" text,\r\nNULL \\N \\ ä🦆\t' * 1_400
+    with served.database.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("insert into tall values (1, %s), (2, ''), (3, 'NULL'), (4, null)", (mixed,))
+        connection.commit()
+    async with opened(DuckdbNode, attached(served.database.url)) as db:
+        assert await rows(db, "FROM crm.wide") == [{"id": 1, **{name: number for number, name in enumerate(names)}}]
+        assert [row["x"] for row in await rows(db, "FROM crm.tall ORDER BY id")] == [mixed, "", "NULL", None]
+
+
+async def test_a_killed_process_of_duckdb_gets_its_copies_again(served: Served) -> None:
+    served.database.run(*CUSTOMERS)
+    async with opened(DuckdbNode, attached(served.database.url)) as db:
+        await rows(db, "FROM crm.customer")
+        process = db.database.backend._supervisor.running  # type: ignore[attr-defined]
+        process.terminate()
+        await until(lambda: process.is_over)
+        assert len(await rows(db, "FROM crm.customer")) == 2
+
+
+async def test_calls_at_once_share_one_copy(served: Served) -> None:
+    served.database.run(*CUSTOMERS)
+    async with opened(DuckdbNode, attached(served.database.url)) as db:
+        found = await asyncio.gather(*(db("query", sql="SELECT count(*) AS n FROM crm.customer") for _ in range(8)))
+        assert {str(answer) for answer in found} == {str(found[0])}
+
+
+async def test_types_of_postgres_are_those_of_duckdb(postgres_database: Database) -> None:
+    url = postgres_database.url
+    given = {
+        "b boolean": ("true", "BOOLEAN", True),
+        "s smallint": ("-1", "SMALLINT", -1),
+        "i integer": ("2147483647", "INTEGER", 2147483647),
+        "l bigint": ("-9223372036854775808", "BIGINT", -9223372036854775808),
+        "n numeric(12,2)": ("1234.50", "DECIMAL(12,2)", 1234.5),
+        "wide numeric(38,2)": ("0.10", "DECIMAL(38,2)", "0.10"),
+        "free numeric": ("-12.345", "DECIMAL(5,3)", -12.345),
+        "r real": ("1.5", "FLOAT", 1.5),
+        "d double precision": ("0.1", "DOUBLE", 0.1),
+        "m money": ("'$1,234.50'", "DECIMAL(6,2)", 1234.5),
+        "c char(5)": ("'ab'", "VARCHAR", "ab"),
+        "x text": ("E'it''s \"q\",\\n'", "VARCHAR", 'it\'s "q",\n'),
+        "day date": ("'2026-11-29'", "DATE", "2026-11-29"),
+        "t time(3)": ("'10:00:00.123'", "TIME", "10:00:00.123000"),
+        "tz timetz": ("'10:00:00+02'", "TIME WITH TIME ZONE", "10:00:00+02:00"),
+        "ts timestamp": ("'2026-11-29 10:00:00.123456'", "TIMESTAMP", "2026-11-29T10:00:00.123456"),
+        "tstz timestamptz": ("'2026-11-29 10:00:00+02'", "TIMESTAMP WITH TIME ZONE", "2026-11-29T08:00:00+00:00"),
+        "iv interval": ("'1 year 2 mons -3 days +04:05:06.7'", "INTERVAL", "P1Y2M-3DT4H5M6.7S"),
+        "u uuid": ("'00000000-0000-0000-0000-000000000001'", "UUID", "00000000-0000-0000-0000-000000000001"),
+        "jb jsonb": ("""'{"b": [1, 2]}'""", "JSON", {"b": [1, 2]}),
+        "bytes bytea": ("'\\x00ff'", "BLOB", {"base64": "AP8="}),
+        "bits bit(4)": ("'0101'", "BIT", "0101"),
+        "ia integer[]": ("'{1,NULL,3}'", "INTEGER[]", [1, None, 3]),
+        "ta text[]": ("""E'{"a,b",NULL,"q\\\\"x"}'""", "VARCHAR[]", ["a,b", None, 'q"x']),
+        "na numeric(10,2)[]": ("'{1.10}'", "DECIMAL(10,2)[]", [1.1]),
+        "mo mood": ("'sad'", "VARCHAR", "sad"),
+        "po positive": ("5", "INTEGER", 5),
+        "ip inet": ("'::1/128'", "VARCHAR", "::1/128"),
+        "span int4range": ("'[1,5)'", "VARCHAR", "[1,5)"),
+        '"Ä ""q""" text': ("'x'", "VARCHAR", "x"),
+    }
+    postgres_database.run(
+        "create type mood as enum ('sad', 'ok')",
+        "create domain positive as integer check (value > 0)",
+        "alter database fresh set datestyle = 'German'",
+        "alter database fresh set intervalstyle = 'sql_standard'",
+        "alter database fresh set timezone = 'Asia/Tokyo'",
+    )
+    postgres_database.run(
+        f"create table t (id integer, {', '.join(given)})",
+        f"insert into t values (1, {', '.join(value for value, _, _ in given.values())})",
+        "insert into t (id) values (2)",
+    )
+    types, (first, second) = await types_and_rows(url, "t")
+    assert list(types.values())[1:] == [kind for _, kind, _ in given.values()]
+    assert list(first.values())[1:] == [value for _, _, value in given.values()]
+    assert set(list(second.values())[1:]) == {None}
+
+
+async def test_a_value_that_its_type_cannot_have_makes_texts_of_the_column(postgres_database: Database) -> None:
+    postgres_database.run(
+        "create table t (id integer, n numeric(5,1), d date, a integer[], ok date)",
+        "insert into t values (1, 'NaN', '0044-03-15 BC', '{{1,2},{3,4}}', '2026-11-29'), (2, 1.5, '2026-01-01', '{5}', null)",
+    )
+    types, found = await types_and_rows(postgres_database.url, "t")
+    assert types == {"id": "INTEGER", "n": "VARCHAR", "d": "VARCHAR", "a": "JSON", "ok": "DATE"}
+    assert [row["d"] for row in found] == ["0044-03-15 BC", "2026-01-01"]
+    assert [row["a"] for row in found] == [[["1", "2"], ["3", "4"]], ["5"]]
+
+
+async def test_a_table_of_another_schema_has_three_names(postgres_database: Database) -> None:
+    postgres_database.run(
+        "create schema sales",
+        "create table sales.orders (id integer)",
+        "insert into sales.orders values (1)",
+        "create table orders (id integer)",
+    )
+    async with opened(DuckdbNode, attached(postgres_database.url)) as db:
+        assert await rows(db, "FROM crm.sales.orders") == [{"id": 1}]
+        assert await rows(db, "FROM crm.orders") == []
+        assert await rows(db, 'FROM crm."public"."orders"') == []
+
+
+async def test_a_view_that_writes_is_refused_by_the_server(postgres_database: Database) -> None:
+    postgres_database.run("create sequence numbers", "create view next as select nextval('numbers') as n")
+    async with opened(DuckdbNode, attached(postgres_database.url)) as db:
+        error = await db.refusal("query", sql="FROM crm.next")
+        assert "read-only transaction" in error.message
+
+
+async def test_the_password_stands_beside_the_url_and_in_no_failure(postgres_database: Database) -> None:
+    settings = postgres_database.settings
+    url = f"postgresql://{settings['user']}@{settings['host']}:{settings['port']}/{settings['database']}"
+    postgres_database.run(*CUSTOMERS)
+    async with opened(DuckdbNode, attached(url, password=settings["password"])) as db:
+        assert len(await rows(db, "FROM crm.customer")) == 2
+    async with opened(DuckdbNode, attached(url, password="wrong-and-secret")) as db:
+        error = await db.refusal("query", sql="FROM crm.customer")
+        assert (error.code, error.data["database"]) == ("connection_refused", "crm")
+        assert "wrong-and-secret" not in f"{error.message} {error.hint} {error.data}"
+
+
+@pytest.mark.system
+async def test_types_of_mariadb_are_those_of_duckdb(mariadb_server: MariadbServer) -> None:
+    mariadb_server.start()
+    database = mariadb_server.create_database("kinds")
+    given = {
+        "flag tinyint(1)": ("2", "TINYINT", 2),
+        "ti tinyint unsigned": ("255", "UTINYINT", 255),
+        "me mediumint": ("-8388608", "INTEGER", -8388608),
+        "i int unsigned": ("4294967295", "UINTEGER", 4294967295),
+        "z int(8) unsigned zerofill": ("42", "UINTEGER", 42),
+        "l bigint unsigned": ("18446744073709551615", "UBIGINT", 18446744073709551615),
+        "n decimal(12,2)": ("1234.50", "DECIMAL(12,2)", 1234.5),
+        "big decimal(60,5)": ("-0.10000", "DECIMAL(6,5)", -0.1),
+        "f float": ("0.1", "FLOAT", 0.10000000149011612),
+        "d double": ("1e300", "DOUBLE", 1e300),
+        "y year": ("2026", "USMALLINT", 2026),
+        "bits bit(9)": ("b'100000001'", "UBIGINT", 257),
+        "day date": ("'2026-11-29'", "DATE", "2026-11-29"),
+        "dt datetime(6)": ("'2026-11-29 10:00:00.123456'", "TIMESTAMP", "2026-11-29T10:00:00.123456"),
+        "ts timestamp": ("'2026-11-29 10:00:00'", "TIMESTAMP WITH TIME ZONE", "2026-11-29T10:00:00+00:00"),
+        "span time(1)": ("'-838:59:58.5'", "INTERVAL", "PT-838H-59M-58.5S"),
+        "c char(5) character set latin1": ("'ä'", "VARCHAR", "ä"),
+        "x text collate utf8mb4_bin": ("'it''s \"q\",\\n'", "VARCHAR", 'it\'s "q",\n'),
+        "lt longtext": ("repeat('a\"', 3)", "VARCHAR", 'a"a"a"'),
+        "e enum('a','b')": ("'b'", "VARCHAR", "b"),
+        "st set('a','b')": ("'a,b'", "VARCHAR", "a,b"),
+        "bl blob": ("x'00ff'", "BLOB", {"base64": "AP8="}),
+        "u uuid": ("'00000000-0000-0000-0000-000000000001'", "UUID", "00000000-0000-0000-0000-000000000001"),
+        "p point": ("ST_PointFromText('POINT(1 2)')", "VARCHAR", "POINT(1 2)"),
+        "`a ``b` int": ("1", "INTEGER", 1),
+    }
+    columns = [f"{name} null" for name in given]
+    database.run(
+        "set time_zone = '+00:00'",
+        f"create table t (id integer, {', '.join(columns)})",
+        f"insert into t values (1, {', '.join(value for value, _, _ in given.values())})",
+        "insert into t (id) values (2)",
+        "set sql_mode = ''",
+        "create table bad (id integer, day date)",
+        "insert into bad values (1, '0000-00-00'), (2, '2026-11-29')",
+    )
+    types, (first, second) = await types_and_rows(database.url, "t")
+    assert list(types.values())[1:] == [kind for _, kind, _ in given.values()]
+    assert list(first.values())[1:] == [value for _, _, value in given.values()]
+    assert set(list(second.values())[1:]) == {None}
+    types, found = await types_and_rows(database.url, "bad")
+    assert (types["day"], [row["day"] for row in found]) == ("VARCHAR", ["0000-00-00", "2026-11-29"])
+
+
+@pytest.mark.system
+async def test_a_row_that_mariadb_cannot_write_as_one_text_is_an_error(mariadb_server: MariadbServer) -> None:
+    mariadb_server.start()
+    database = mariadb_server.create_database("long")
+    database.run("create table t (id integer, x longtext)", "insert into t values (1, repeat('a', 15 * 1024 * 1024))")
+    async with opened(DuckdbNode, attached(database.url)) as db:
+        error = await db.refusal("query", sql="SELECT length(x) AS n FROM crm.t")
+        assert (error.code, error.data["limit"]) == ("copy_too_large", "max_allowed_packet")
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
+async def test_a_server_that_is_not_there_breaks_no_query_that_does_not_name_it(scheme: str, tmp_path: Path) -> None:
+    (tmp_path / "orders.csv").write_text("id\n1\n")
+    config = {"files": {"orders": "orders.csv"}, **attached(f"{scheme}://u:hidden-word@127.0.0.1:{free_port()}/d")}
+    async with opened(DuckdbNode, config, root=str(tmp_path)) as db:
+        assert await rows(db, "FROM orders") == [{"id": 1}]
+        assert (await db.refusal("query", sql="FROM oders")).code == "sql_failed"
+        error = await db.refusal("query", sql="SELECT * FROM orders JOIN crm.customer USING (id)")
+        assert isinstance(error, Unavailable)
+        assert (error.data["database"], bool(error.hint)) == ("crm", True)
+        tables = (await db("get_schema"))["tables"]
+        assert list(tables) == ["orders", "crm"]
+        assert "cannot be reached" in tables["crm"]["problem"]
+        assert "hidden-word" not in f"{error.message} {error.hint} {tables}"
+
+
+@pytest.mark.parametrize(
+    ("databases", "says"),
+    [
+        ({"crm": {"url": "oracle://h/d"}}, "begins with none of"),
+        ({"a-b": {"url": "mysql://h/d"}}, "needs a name"),
+        ({"main": {"url": "mysql://h/d"}}, "needs another name"),
+        ({"Orders": {"url": "mysql://h/d"}}, "needs another name"),
+        ({"crm": {"url": "mysql://h/d?nothing=1"}}, "may not set nothing"),
+    ],
+)
+async def test_settings_that_cannot_be_used_are_told(tmp_path: Path, databases: dict[str, Any], says: str) -> None:
+    (tmp_path / "orders.csv").write_text("id\n1\n")
+    config = {"files": {"orders": "orders.csv"}, "databases": databases, **SMALL}
+    async with opened(DuckdbNode, config, root=str(tmp_path)) as db:
+        error = await db.refusal("query", sql="SELECT 1")
+    assert isinstance(error, RrextError)
+    assert says in error.message
