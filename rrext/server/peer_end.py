@@ -161,8 +161,7 @@ class Peer:
         self._over: asyncio.Future[None] = self._loop.create_future()
         self.grace = Grace(self._loop)
         self.cause: Cause = closed
-        self.is_delivered = False
-        """Whether the peer got all of its answers or was gone; valid after the end."""
+        self._had_all: bool | None = None  # at the end
         self.session = kind(
             engine,
             connection if self._recorded is None else cast("ServedConnection", self._recorded),  # its raw_tail is a property
@@ -221,6 +220,7 @@ class Peer:
             await self._answer_all()
         except Exception:
             log.exception("a bug of rrext, while a connection ended")
+            self._had_all = False
         try:
             self.session.close()
         finally:
@@ -240,7 +240,7 @@ class Peer:
         self.reading.stop()  # before the client is told that this is the end
         session.end_with()
         await grace.within(cause.flush, session.outbox.drained())
-        self.is_delivered = self.has_all
+        self._had_all = self.has_all
         if session.outbox.size:
             self._log(logging.WARNING, "%s did not read the last %d bytes", session.outbox.size)
 
@@ -259,9 +259,10 @@ class Peer:
 
     @property
     def has_all(self) -> bool:
-        """Whether the peer has all of its answers, or is gone."""
+        """Whether the peer has all of its answers, or is gone; after the end, whether it was so then. From any thread."""
         outbox = self.session.outbox
-        return not (self.session.is_busy or outbox.size or outbox.has_failed)
+        has_all = not (self.session.is_busy or outbox.size or outbox.has_failed)
+        return has_all if self._had_all is None else self._had_all  # noted before the close empties what was looked at
 
     def _is_quiet(self) -> bool:
         return not self.session.is_busy

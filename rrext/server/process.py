@@ -255,7 +255,7 @@ class ServingProcess:
         except Exception:
             log.exception("a bug of rrext, while it ended")
         if not self._code.done():
-            self._code.set_result(self._exit_code(self._stdio is None or self._stdio.is_delivered))
+            self._code.set_result(self._exit_code(self._stdio is None or self._stdio.has_all))
 
     def _exit_code(self, is_delivered: bool) -> int:
         if not is_delivered:

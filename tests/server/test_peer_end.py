@@ -71,14 +71,23 @@ async def test_an_answer_that_a_thread_is_at_is_waited_for() -> None:
     threading.Thread(target=peer.session.succeed, args=(call, b"{}", None)).start()
     await peer.ended()
     assert b'"request_seq":1' in sink.taken
-    assert peer.is_delivered
+    assert peer.has_all
 
 
 @pytest.mark.promise("life:sigterm:bounded")
 async def test_an_answer_that_a_thread_does_not_finish_is_no_success() -> None:
     peer, _ = ending_peer(Sink())
     await peer.ended()
-    assert not peer.is_delivered
+    assert not peer.has_all
+
+
+@pytest.mark.promise("life:sigterm:bounded")
+async def test_an_answer_that_nobody_read_is_no_success_after_the_close_either() -> None:
+    peer, call = ending_peer(Sink(room=10))
+    peer.session.succeed(call, b"{}", None)
+    await peer.ended()
+    assert peer.session.outbox.size == 0
+    assert not peer.has_all
 
 
 async def test_an_end_goes_on_when_all_its_tasks_are_cancelled() -> None:
@@ -90,4 +99,4 @@ async def test_an_end_goes_on_when_all_its_tasks_are_cancelled() -> None:
             task.cancel()
     threading.Thread(target=peer.session.succeed, args=(call, b"{}", None)).start()
     await peer.ended()
-    assert peer.is_delivered
+    assert peer.has_all
