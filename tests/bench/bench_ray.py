@@ -1,14 +1,19 @@
-"""A call of a tool on a host beside a call of an actor of Ray, both from one process: `python bench_ray.py HEAD CALLS` prints
-how many times as long the second one takes."""
+"""A call of a tool on a host beside a call of an actor of Ray, each as a program makes it: `python bench_ray.py HEAD CALLS`
+prints how many times as long that of Ray takes. Ours go from a client over stdio to a server and on to the host, by a deadline,
+by itself and on a pipe; Ray's from the program to the actor, by `ray.get(…, timeout=…)`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import statistics
 import subprocess
 import sys
 import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +21,20 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in ("cluster", "tasks", "faces", "."))]
 
 TURNS = 9
+DEADLINE = 30.0
+"""Seconds that a call may take: programs give one."""
 
 
-def ray_ratio(calls: int) -> float:
-    """The ratio, on a new cluster of one node."""
+def ray_ratios(calls: int) -> dict[str, float]:
+    """The ratios, on a new cluster of one node."""
     from ray_cluster import ray_head, variables
 
     given = variables()
     with ray_head(**given) as head:
         command, environment = [sys.executable, __file__, head, str(calls)], {**os.environ, **given}
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=300, check=True)
-    return float(done.stdout.splitlines()[-1])
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 class Adder:
@@ -37,43 +45,37 @@ class Adder:
         return {"sum": a + b}
 
 
-async def compared(ray: Any, actor: Any, calls: int) -> float:
-    """The median of the ratios of the turns."""
+async def compared(ray: Any, actor: Any, calls: int) -> dict[str, float]:
+    """Way of a call → the median of the ratios of the turns."""
     from bench_subject import SUM, check
-    from plain_hosts import plain_links
 
-    from rrext.engine.interface.operations import Execute, Tool
-    from rrext.limits import DEFAULTS
-    from rrext.pipefile.catalog.catalog import Catalog
-    from rrext.pipefile.catalog.plugins import load_nodes
-    from rrext.pipefile.environment import Environment
-    from rrext.tasks.settings import WorkerSettings
-    from rrext.tasks.task_engine import TaskEngine
+    from rrext import Client
 
-    nodes = str(HERE / "bench_nodes.py")
-    settings = WorkerSettings(number=0, limits=DEFAULTS, nodes=[nodes])
-    catalog, environment = Catalog(load_nodes(nodes)), Environment({})
-    engine = TaskEngine(catalog=catalog, environment=environment, settings=settings, links=plain_links(settings))
-    try:
-        await engine.ask(Execute(pipeline=(HERE / "bench.pipe").read_text(), token="bench"))
-        add = Tool(token="bench", tool="add", input={"a": 1, "b": 2})
-        ratios: list[float] = []
+    async def timed(call: Callable[[], Awaitable[Any]]) -> float:
+        """The median of some calls, in seconds."""
+        found: list[float] = []
+        for _ in range(calls // TURNS):
+            begun = time.perf_counter()
+            answer = await call()
+            found.append(time.perf_counter() - begun)
+            check(answer, SUM)
+        return statistics.median(found)
+
+    async def rays() -> Any:
+        return ray.get(actor.add.remote(1, 2), timeout=DEADLINE)
+
+    command = [sys.executable, str(HERE.parent / "cluster" / "served_on_hosts.py"), "serve"]
+    options: Any = {"command": command, "nodes": [HERE / "bench_nodes.py"], "args": ["--isolation", "process"]}
+    ratios: dict[str, list[float]] = defaultdict(list)
+    async with Client.spawn(HERE / "bench.pipe", **options) as client, client.pipe() as pipe:
+        add: Any = {"tool": "add", "input": {"a": 1, "b": 2}, "timeout": DEADLINE}
         for turn in range(TURNS + 1):
-            ours, theirs = list[float](), list[float]()
-            for _ in range(calls // TURNS):
-                begun = time.perf_counter()
-                await engine.ask(add)
-                ours.append(time.perf_counter() - begun)
-            for _ in range(calls // TURNS):
-                begun = time.perf_counter()
-                found = ray.get(actor.add.remote(1, 2))
-                theirs.append(time.perf_counter() - begun)
-            check(found, SUM)
+            ours = {"Ray's call": await timed(lambda: client.tool(**add)), "on a pipe": await timed(lambda: pipe.tool(**add))}
+            theirs = await timed(rays)
             if turn:  # the first one warms up
-                ratios.append(statistics.median(theirs) / statistics.median(ours))
-        return statistics.median(ratios)
-    finally:
-        await engine.aclose()
+                for way, seconds in ours.items():
+                    ratios[way].append(theirs / seconds)
+    return {way: statistics.median(each) for way, each in ratios.items()}
 
 
 def main() -> None:
@@ -81,7 +83,7 @@ def main() -> None:
 
     head, calls = sys.argv[1:]
     ray.init(address=head, logging_level="ERROR", log_to_driver=False)
-    print(asyncio.run(compared(ray, ray.remote(Adder).remote(), int(calls))))
+    print(json.dumps(asyncio.run(compared(ray, ray.remote(Adder).remote(), int(calls)))))
 
 
 if __name__ == "__main__":
