@@ -17,26 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from rrext.cluster import messages
 from rrext.cluster.certificates import new_identity
-from rrext.cluster.control import (
-    Control,
-    End,
-    Ended,
-    Exceeded,
-    FromHost,
-    Greeting,
-    Limit,
-    Look,
-    Looked,
-    Signal,
-    Start,
-    Started,
-    StartFailed,
-    ToHost,
-    Wrote,
-    hashes_of_modules,
-    own_versions,
-)
+from rrext.cluster.control import Control
 from rrext.cluster.placement import HOST_PATIENCE, HostAddress, HostStart
 from rrext.errors import RrextError
 from rrext.limits import DEFAULTS
@@ -97,11 +80,11 @@ class HostedWorker:
     def wrote_stderr(self, text: bytes) -> None:
         """Pass it on. While the server reads nothing it is dropped, as nobody else has an interest."""
         if not self._host.control.is_full:
-            self._host.control.send(Wrote(self.number, text))
+            self._host.control.send(messages.Wrote(self.number, text))
 
     def note_excess(self, excess: Excess) -> None:
         """Tell the server why the worker is killed."""
-        self._host.control.send(Exceeded(self.number, excess))
+        self._host.control.send(messages.Exceeded(self.number, excess))
 
     def exited(self) -> None:
         """Tell the server how it ended, after all that it wrote."""
@@ -129,7 +112,7 @@ class WorkerHost:
         self._starter = WorkerStarter(distant_server.__name__)
         self._families = Families(lambda: self._starter.parent)
         self._watching_memory = False
-        self.control = Control(tls, loop, msgspec.json.Decoder(ToHost), self._take, self._lost)
+        self.control = Control(tls, loop, msgspec.json.Decoder(messages.ToHost), self._take, self._lost)
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = self.loop.create_task(work)
@@ -139,21 +122,21 @@ class WorkerHost:
 
     # -- what the server says
 
-    def _take(self, message: ToHost | FromHost) -> None:
+    def _take(self, message: messages.ToHost | messages.FromHost) -> None:
         match message:
-            case Greeting():
+            case messages.Greeting():
                 self._greet(message)
-            case Start():
+            case messages.Start():
                 self._spawn(self._give(message))
-            case Signal():
+            case messages.Signal():
                 for worker in self._named(message.worker):
                     worker.process.signal_group(message.number)
-            case Limit():
+            case messages.Limit():
                 for worker in self._named(message.worker):
                     self._bound(worker, message.memory)
-            case Look():
+            case messages.Look():
                 self._spawn(self._look(message.worker))
-            case End():
+            case messages.End():
                 self.control.end("the server ended it")
             case _:
                 log.error("a server sent what only hosts send: %s", type(message).__name__)
@@ -161,26 +144,28 @@ class WorkerHost:
     def _named(self, number: int) -> list[HostedWorker]:
         return [worker for worker in self._workers if worker.number == number]
 
-    def _greet(self, greeting: Greeting) -> None:
-        self.control.send(Greeting(own_versions(), hashes_of_modules(greeting.nodes), packages_with_nodes()))
+    def _greet(self, greeting: messages.Greeting) -> None:
+        self.control.send(
+            messages.Greeting(messages.own_versions(), messages.hashes_of_modules(greeting.nodes), packages_with_nodes())
+        )
         self._settings = WorkerSettings(number=0, limits=greeting.limits or DEFAULTS)
 
     async def _look(self, number: int) -> None:
         stopped = [await worker.process.is_stopped() for worker in self._named(number)]
-        self.control.send(Looked(number, any(stopped)))
+        self.control.send(messages.Looked(number, any(stopped)))
 
     # -- starts
 
-    async def _give(self, start: Start) -> None:
+    async def _give(self, start: messages.Start) -> None:
         """Give the server a worker, which listens."""
         try:
             worker = await self._new(start.worker)
         except (OSError, RrextError) as error:
-            self.control.send(StartFailed(start.worker, str(error)))
+            self.control.send(messages.StartFailed(start.worker, str(error)))
             return
         if start.memory:
             self._bound(worker, start.memory)
-        self.control.send(Started(start.worker, worker.process.pid, worker.port, worker.certificate))
+        self.control.send(messages.Started(start.worker, worker.process.pid, worker.port, worker.certificate))
 
     async def _new(self, number: int) -> HostedWorker:
         """Start a worker, and return when it listens. Raises `OSError` and `RrextError`."""
@@ -204,7 +189,7 @@ class WorkerHost:
         """Forget a worker that has ended, with all that it left behind."""
         self._workers.discard(worker)
         if not self.control.is_over:
-            self.control.send(Ended(worker.number, worker.process.exit_code, worker.process.how))
+            self.control.send(messages.Ended(worker.number, worker.process.exit_code, worker.process.how))
         self._sweeps.add(worker.process.mark)
 
     # -- memory

@@ -11,26 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from rrext.cluster.control import (
-    Control,
-    End,
-    Ended,
-    Exceeded,
-    FromHost,
-    Greeting,
-    Limit,
-    Look,
-    Looked,
-    Signal,
-    Start,
-    Started,
-    StartFailed,
-    ToHost,
-    Versions,
-    Wrote,
-    hashes_of_modules,
-    own_versions,
-)
+from rrext.cluster import messages
+from rrext.cluster.control import Control
 from rrext.cluster.placement import TASKS_PER_HOST, HostAddress, NodeFailed, Placement
 from rrext.errors import ShuttingDown, Unavailable
 from rrext.pipefile.catalog.plugins import is_file, packages_with_nodes
@@ -74,7 +56,7 @@ class DistantWorker:
     mark = 0
     is_here = False
 
-    def __init__(self, number: int, started: Started, tls: TlsEnd, host: HostLink) -> None:
+    def __init__(self, number: int, started: messages.Started, tls: TlsEnd, host: HostLink) -> None:
         self.number = number
         self.pid = started.pid
         self.node_number = host.address.number
@@ -84,10 +66,10 @@ class DistantWorker:
         self._loop = host.loop
         self._worker: LinkEvents | None = None
         self._reads = False
-        self._ended: Ended | None = None
+        self._ended: messages.Ended | None = None
         self._lost = ""
         self._is_told = False
-        self._before: list[Wrote | Exceeded] = []
+        self._before: list[messages.Wrote | messages.Exceeded] = []
 
     def __repr__(self) -> str:
         return f"<DistantWorker {self.number} at {self._host.node}>"
@@ -138,11 +120,11 @@ class DistantWorker:
     def signal_group(self, number: int) -> None:
         """Send a signal to the process and its descendants, through its host."""
         if self._ended is None and not self._lost:
-            self._host.send(Signal(self.number, number))
+            self._host.send(messages.Signal(self.number, number))
 
     def bound(self, memory: int) -> None:
         """Bound the memory of the process and its descendants, for which its host looks."""
-        self._host.send(Limit(self.number, memory))
+        self._host.send(messages.Limit(self.number, memory))
 
     @property
     def node(self) -> str:
@@ -150,7 +132,7 @@ class DistantWorker:
         return self._host.node
 
     @property
-    def versions(self) -> Versions:
+    def versions(self) -> messages.Versions:
         """Those of its host."""
         return self._host.versions
 
@@ -174,17 +156,17 @@ class DistantWorker:
 
     # -- for its host
 
-    def take(self, message: Wrote | Exceeded) -> None:
+    def take(self, message: messages.Wrote | messages.Exceeded) -> None:
         """Take what the host tells."""
         if self._worker is None:
             self._before.append(message)
-        elif isinstance(message, Wrote):
+        elif isinstance(message, messages.Wrote):
             self.stderr.add(message.text)
             self._worker.wrote_stderr(message.text)
         else:
             self._worker.note_excess(message.excess)
 
-    def ended(self, ended: Ended) -> None:
+    def ended(self, ended: messages.Ended) -> None:
         """The process has ended; what it sent before may still be on its way."""
         self._ended = ended
         if self._reads:
@@ -203,7 +185,7 @@ class DistantWorker:
         """Give up a connection whose network is gone."""
         if self._ended is None and self._tls.is_silent:
             log.error("worker %d on node %s acknowledges nothing: it is lost", self.number, self._host.node)
-            self._host.send(Signal(self.number, signal.SIGKILL))
+            self._host.send(messages.Signal(self.number, signal.SIGKILL))
             self.lost(f"nothing was acknowledged for {SILENCE:g} seconds")
 
     def _tell_end(self) -> None:
@@ -233,12 +215,12 @@ class HostLink:
         """Places of workers that start."""
         self.ended: asyncio.Future[None] = loop.create_future()
         self._unused = unused
-        self._greeting: asyncio.Future[Greeting] = loop.create_future()
-        self._starts: dict[int, asyncio.Future[Started]] = {}
+        self._greeting: asyncio.Future[messages.Greeting] = loop.create_future()
+        self._starts: dict[int, asyncio.Future[messages.Started]] = {}
         self._looks: dict[int, asyncio.Future[bool]] = {}
-        self._early: dict[int, list[Wrote | Exceeded | Ended]] = {}
+        self._early: dict[int, list[messages.Wrote | messages.Exceeded | messages.Ended]] = {}
         """What was told of workers whose connection is not there yet."""
-        self._control = Control(tls, loop, msgspec.json.Decoder(FromHost), self._take, self._lost)
+        self._control = Control(tls, loop, msgspec.json.Decoder(messages.FromHost), self._take, self._lost)
 
     @property
     def is_over(self) -> bool:
@@ -246,7 +228,7 @@ class HostLink:
         return self._control.is_over
 
     @property
-    def versions(self) -> Versions:
+    def versions(self) -> messages.Versions:
         """Those of a host that has greeted."""
         return self._greeting.result().versions
 
@@ -256,15 +238,15 @@ class HostLink:
         most = TASKS_PER_HOST if self.holds.is_empty else 1
         return not self.is_over and len(self.workers) + self.reserved < most
 
-    def send(self, message: ToHost) -> None:
+    def send(self, message: messages.ToHost) -> None:
         """Send a message, if the host is there."""
         if not self.is_over:
             self._control.send(message)
 
     async def greet(self, nodes: Mapping[str, str], packages: Mapping[str, str], limits: Limits) -> None:
         """Tell the versions, and hear those of the host. Raises `Unavailable` if they differ."""
-        own = own_versions()
-        self.send(Greeting(own, dict(nodes), dict(packages), limits))
+        own = messages.own_versions()
+        self.send(messages.Greeting(own, dict(nodes), dict(packages), limits))
         try:
             async with asyncio.timeout(HANDSHAKE_PATIENCE):
                 other = await self._greeting
@@ -288,12 +270,12 @@ class HostLink:
                     hint="install the same packages with nodes on all nodes",
                 )
 
-    async def start(self, number: int, memory: int) -> Started:
+    async def start(self, number: int, memory: int) -> messages.Started:
         """Let the host start a worker. Raises `Unavailable`."""
         started = self._starts[number] = self.loop.create_future()
         self._early[number] = []
         try:
-            self.send(Start(number, memory))
+            self.send(messages.Start(number, memory))
             if self.is_over:
                 raise Unavailable(f"the host on node {self.node} is gone")
             return await started
@@ -305,7 +287,7 @@ class HostLink:
         """End a worker to which nobody is connected, now or as soon as it is told."""
         self._starts.pop(number, None)
         self._early.pop(number, None)
-        self.send(Signal(number, signal.SIGKILL))
+        self.send(messages.Signal(number, signal.SIGKILL))
 
     def add(self, worker: DistantWorker) -> None:
         """Pass on what is told of a worker from now on, and what was."""
@@ -327,31 +309,31 @@ class HostLink:
         answer = self._looks.get(number)
         if answer is None:
             answer = self._looks[number] = self.loop.create_future()
-            self.send(Look(number))
+            self.send(messages.Look(number))
         done, _ = await asyncio.wait([answer], timeout=LOOK_PATIENCE)
         return bool(done) and answer.result()
 
     def end(self) -> None:
         """End the host with all its workers."""
-        self.send(End())
+        self.send(messages.End())
 
-    def _take(self, message: ToHost | FromHost) -> None:
+    def _take(self, message: messages.ToHost | messages.FromHost) -> None:
         match message:
-            case Greeting():
+            case messages.Greeting():
                 if not self._greeting.done():
                     self._greeting.set_result(message)
-            case Started() | StartFailed():
+            case messages.Started() | messages.StartFailed():
                 start = self._starts.pop(message.worker, None)
                 if start is None or start.done():
-                    self.send(Signal(message.worker, signal.SIGKILL))
-                elif isinstance(message, Started):
+                    self.send(messages.Signal(message.worker, signal.SIGKILL))
+                elif isinstance(message, messages.Started):
                     start.set_result(message)
                 else:
                     start.set_exception(Unavailable(f"node {self.node} cannot start a worker: {message.why}"))
-            case Looked():
+            case messages.Looked():
                 if (look := self._looks.pop(message.worker, None)) is not None and not look.done():
                     look.set_result(message.is_stopped)
-            case Wrote() | Exceeded() | Ended():
+            case messages.Wrote() | messages.Exceeded() | messages.Ended():
                 worker = self.workers.get(message.worker)
                 if worker is not None:
                     self._pass_on(worker, message)
@@ -360,8 +342,8 @@ class HostLink:
             case _:
                 log.error("a host sent what only servers send: %s", type(message).__name__)
 
-    def _pass_on(self, worker: DistantWorker, message: Wrote | Exceeded | Ended) -> None:
-        if isinstance(message, Ended):
+    def _pass_on(self, worker: DistantWorker, message: messages.Wrote | messages.Exceeded | messages.Ended) -> None:
+        if isinstance(message, messages.Ended):
             worker.ended(message)
         else:
             worker.take(message)
@@ -390,7 +372,7 @@ class ClusterLinks:
         self._placement = placement
         self._host = host
         self._context = context_of(identity, None)
-        self._hashes = hashes_of_modules(name for name in settings.nodes if not is_file(name))
+        self._hashes = messages.hashes_of_modules(name for name in settings.nodes if not is_file(name))
         self._packages = packages_with_nodes()
         self._files = {name: Path(name).read_text(encoding="utf-8") for name in settings.nodes if is_file(name)}
         self.hosts: list[HostLink] = []
@@ -487,7 +469,7 @@ class ClusterLinks:
         try:
             while not (await asyncio.wait([meeting], timeout=ANSWER_PATIENCE))[0]:
                 if await host.is_stopped(number):
-                    host.send(Signal(number, signal.SIGKILL))  # which ends the meeting
+                    host.send(messages.Signal(number, signal.SIGKILL))  # which ends the meeting
             tls = meeting.result()
         except OSError as error:
             host.give_up(number)
@@ -499,7 +481,7 @@ class ClusterLinks:
         host.add(worker)
         return worker
 
-    def _met(self, address: str, started: Started, message: bytes) -> TlsEnd:
+    def _met(self, address: str, started: messages.Started, message: bytes) -> TlsEnd:
         """Connect to a worker, and tell it its settings. In a thread."""
         tls = connect(address, started.port, self._context, started.certificate)
         try:

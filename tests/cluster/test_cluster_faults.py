@@ -17,7 +17,7 @@ from broken_network import Network
 from plain_hosts import PlainHosts
 from routed_engine import NODES, Noted, Routed, tool_of
 
-from rrext.cluster import control, hosts
+from rrext.cluster import control, hosts, messages
 from rrext.cluster.certificates import new_identity
 from rrext.cluster.placement import HostAddress, NodeFailed
 from rrext.engine.interface.operations import Close, ListTools, Open, Write
@@ -317,8 +317,9 @@ async def test_a_host_that_comes_up_while_its_server_ends_ends_too(monkeypatch: 
 @pytest.mark.promise("cluster:same-versions")
 async def test_a_node_with_another_version_is_refused_and_both_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     async with world(monkeypatch) as made:
-        mine = hosts.own_versions()
-        monkeypatch.setattr(hosts, "own_versions", lambda: control.Versions("9.9", mine.python, mine.protocol))
+        mine = messages.own_versions()
+        said = iter([messages.Versions("9.9", mine.python, mine.protocol)])  # by the server, which speaks first
+        monkeypatch.setattr(messages, "own_versions", lambda: next(said, mine))
         links: Any = made.engine.pool.links
         with pytest.raises(Unavailable) as refused:
             await links._place(NO_RESOURCES, frozenset())
@@ -364,7 +365,7 @@ def test_a_module_whose_package_raises_is_one_that_is_not_found(monkeypatch: pyt
     (tmp_path / "raising").mkdir()
     (tmp_path / "raising" / "__init__.py").write_text("raise RuntimeError")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert control.hashes_of_modules(["raising.nodes"]) == {"raising.nodes": ""}
+    assert messages.hashes_of_modules(["raising.nodes"]) == {"raising.nodes": ""}
 
 
 async def test_a_start_that_is_late_for_the_end_of_its_server_is_no_error(
