@@ -13,7 +13,7 @@ PACKAGE = Path(rrext.__file__).parent
 ANYWHERE = re.compile(r"\(?(EXIT_\w+|STDERR|[KMG]IB)(, EXIT_\w+)*\)?")
 """Names that mean the same in every module: exit codes, a descriptor and units of bytes."""
 OF_FORMATS = {
-    "nodes/child": {"landlock.py"},  # of the kernel
+    "nodes/child": {"landlock.py", "system_calls.py"},  # of the kernel
     "nodes/databases": {"cells.py"},  # digits of a 64-bit float
     "nodes/documents": {"detection.py"},  # a flag of ZIP files
     "nodes/embeddings": {"embedder.py", "transformer.py"},  # other numbers would be another model

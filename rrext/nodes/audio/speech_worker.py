@@ -15,7 +15,7 @@ import msgspec
 
 from rrext.errors import ToolError
 from rrext.nodes.audio.records import AudioSettings, Speak, SpeechMessage, SpokenSound, SpokenVoice
-from rrext.nodes.child.walls import PACKAGE, STANDARD, bound_memory, can_lock_in, fall_silent
+from rrext.nodes.child.walls import PACKAGE, STANDARD, bound_memory, fall_silent, lock_in
 from rrext.nodes.child.worker import answer_of, begin, receive
 
 GENDERS: Final = {"male": 1, "female": 2}
@@ -44,10 +44,7 @@ def _spoken(speakers: list[Speaker], message: Speak) -> SpokenSound:
 
 def _shut_off(folder: str) -> None:
     nothing = os.open(os.devnull, os.O_WRONLY)
-    if can_lock_in():
-        from rrext.nodes.child.landlock import confine
-
-        confine(read=[*STANDARD, PACKAGE, folder])
+    lock_in(*STANDARD, PACKAGE, folder)
     fall_silent(nothing)
 
 

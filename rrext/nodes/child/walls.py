@@ -28,12 +28,27 @@ def bound_memory(memory: int, files: int = OPEN_FILES) -> None:
 
 
 def can_lock_in() -> bool:
-    """Whether the kernel can confine this process, which has one thread."""
+    """Whether the kernel can keep files from this process, which has one thread."""
     if not sys.platform.startswith("linux") or len(os.listdir("/proc/self/task")) > 1:
         return False
-    from rrext.nodes.child.landlock import NEEDED_ABI, abi
+    from rrext.nodes.child.landlock import abi
 
-    return abi() >= NEEDED_ABI
+    return abi() > 0
+
+
+def lock_in(*read: str) -> None:
+    """Give up, for this process and all that it starts, what the kernel can take: by Landlock, files but those below `read`; by
+    a filter of system calls, the network, sockets, signals to others, programs, and what Landlock leaves of files.
+
+    Raises `OSError` if a wall that the kernel has cannot be raised.
+    """
+    if can_lock_in():
+        from rrext.nodes.child.landlock import confine
+
+        confine(read=read)
+    from rrext.nodes.child.system_calls import refuse_outside
+
+    refuse_outside()
 
 
 def fall_silent(nothing: int) -> None:

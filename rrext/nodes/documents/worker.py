@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from rrext.errors import ToolError
-from rrext.nodes.child.walls import PACKAGE, STANDARD, bound_memory, can_lock_in, fall_silent
+from rrext.nodes.child.walls import PACKAGE, STANDARD, bound_memory, can_lock_in, fall_silent, lock_in
 from rrext.nodes.child.worker import answer_of, begin, receive
 from rrext.nodes.documents.conversion import read, warm_up
 from rrext.nodes.documents.detection import load_detectors
@@ -85,6 +85,7 @@ def _load() -> None:
     if not can_lock_in():
         warm_up()
         shutil.rmtree(folder, ignore_errors=True)
+        lock_in()
         return
     link, writers = socket.socketpair()
     if os.fork() == 0:
@@ -92,10 +93,8 @@ def _load() -> None:
         _write_library(writers, folder)
     writers.close()
     link.recv(1)
-    from rrext.nodes.child.landlock import confine
-
     theirs = [os.path.dirname(kreuzberg.__file__), *load_detectors(), *load_pdf_reader()]
-    confine(read=[*STANDARD, PACKAGE, *theirs, folder])
+    lock_in(*STANDARD, PACKAGE, *theirs, folder)
     warm_up()
     link.close()
     os.wait()

@@ -14,7 +14,7 @@ import msgspec
 
 from rrext.errors import ToolError
 from rrext.limits import MIB
-from rrext.nodes.child.walls import PACKAGE, STANDARD, bound_memory, can_lock_in, fall_silent
+from rrext.nodes.child.walls import PACKAGE, STANDARD, bound_memory, fall_silent, lock_in
 from rrext.nodes.child.worker import answer_of, begin, receive
 from rrext.nodes.git.records import GitSettings, Message, ReadRepository
 from rrext.threads import imported
@@ -67,13 +67,10 @@ def _answer(settings: GitSettings, message: ReadRepository, confined: list[str])
 def _shut_off(folders: list[str]) -> None:
     """Give up the network and all files but modules and the folders of the repository, where the kernel can do that."""
     nothing = os.open(os.devnull, os.O_WRONLY)
-    if can_lock_in():
-        import pygit2
+    import pygit2
 
-        from rrext.nodes.child.landlock import confine
-
-        packages = str(Path(pygit2.__file__).parent)
-        confine(read=[*STANDARD, PACKAGE, packages, f"{packages}.libs", os.devnull, *folders])
+    packages = str(Path(pygit2.__file__).parent)
+    lock_in(*STANDARD, PACKAGE, packages, f"{packages}.libs", os.devnull, *folders)
     fall_silent(nothing)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from rrext.errors import ToolError, Unavailable
-from rrext.nodes.child.walls import PACKAGE, STANDARD, bound_memory, can_lock_in, fall_silent
+from rrext.nodes.child.walls import PACKAGE, STANDARD, bound_memory, fall_silent, lock_in
 from rrext.nodes.child.worker import Answer, Failed, answer_of, begin, receive
 from rrext.nodes.images.layout import TextBox, lines_of, tables_of, text_of
 from rrext.nodes.images.records import (
@@ -82,12 +82,8 @@ def _load(reads_text: bool) -> Any:
     else:
         RapidOCR = None
     nothing = os.open(os.devnull, os.O_WRONLY)
-    if can_lock_in():
-        from rrext.nodes.child.landlock import confine
-
-        paths = sysconfig.get_paths()
-        system = SYSTEM if reads_text else ()
-        confine(read=[*STANDARD, paths["purelib"], paths["platlib"], PACKAGE, *system])
+    paths = sysconfig.get_paths()
+    lock_in(*STANDARD, paths["purelib"], paths["platlib"], PACKAGE, *(SYSTEM if reads_text else ()))
     fall_silent(nothing)
     if RapidOCR is None:
         return None

@@ -1,4 +1,4 @@
-"""The engines that isolate programs, the strongest first, and what this machine lacks for each.
+"""The engines that isolate programs, which of them is the strongest here, and what this machine lacks for each.
 
 In the server an engine is a `SandboxEngine`, in the warden it is `Walls` (`supervisor`), which the modules `landlock` and
 `bubblewrap` have. All else is the same for both: the warden, supervisors, the guest and its filter, packages, the outcome.
@@ -21,8 +21,9 @@ NAMESPACES: Final = ("--unshare-user", "--unshare-all", "--cap-drop", "ALL", "--
 """Options of bubblewrap for all that it starts: namespaces of its own, no capabilities, no terminal."""
 
 _PROFILE: Final = (
-    "load the profile bwrap-userns-restrict of AppArmor, which Ubuntu's package apparmor-profiles has in "
-    "/usr/share/apparmor/extra-profiles"
+    "AppArmor restricts user namespaces: load its profile bwrap-userns-restrict. On Ubuntu 24.04: "
+    "apt install apparmor-profiles; cp /usr/share/apparmor/extra-profiles/bwrap-userns-restrict /etc/apparmor.d/; "
+    "apparmor_parser -r /etc/apparmor.d/bwrap-userns-restrict"
 )
 _REFUSALS: Final = (
     ("/proc/sys/user/max_user_namespaces", "0", "sysctl -w user.max_user_namespaces=15000"),
@@ -33,12 +34,14 @@ _REFUSALS: Final = (
 
 
 class SandboxEngine(NamedTuple):
-    """`lack` tells what the machine lacks, None if nothing is known to be; `piece` is what the warden needs of it, a path."""
+    """`lack` tells what the machine lacks, None if nothing is known to be; `piece` is what the warden needs of it, a path;
+    `weaker` tells what only one wall keeps from programs on this kernel, where there are two elsewhere."""
 
     name: Literal["landlock", "bubblewrap"]
     install: str
     lack: Callable[[], str | None]
     piece: Callable[[], str | None]
+    weaker: Callable[[], str | None] = lambda: None
 
 
 def sandlock_folder() -> str | None:
@@ -54,13 +57,20 @@ def sandlock_folder() -> str | None:
 def _lack_of_landlock() -> str | None:
     if sandlock_folder() is None:
         return f'it needs the package "sandlock": {LANDLOCK.install}'
-    from rrext.nodes.child.landlock import NEEDED_ABI, abi
+    from rrext.nodes.child.landlock import abi
+
+    if abi() > 0:
+        return None
+    have = "has none, or it is switched off (see the boot parameter lsm=)"
+    return f"it needs Landlock, which Linux has since 5.13, and this kernel, {os.uname().release}, {have}"
+
+
+def _weaker_landlock() -> str | None:
+    from rrext.nodes.child.landlock import abi, lacks
 
     offered = abi()
-    if offered >= NEEDED_ABI:
-        return None
-    have = f"only Landlock ABI {offered}" if offered else "no Landlock, or it is switched off (see the boot parameter lsm=)"
-    return f"it needs Linux 6.12 or newer with Landlock ABI {NEEDED_ABI}, and this kernel, {os.uname().release}, has {have}"
+    missing = ", ".join(reversed(lacks(offered)))
+    return f"Landlock ABI {offered} of this kernel leaves to the filter of system calls alone: {missing}" if missing else None
 
 
 def bubblewrap() -> str | None:
@@ -96,16 +106,21 @@ def _way_out() -> str:
     return "allow user namespaces; in a container, with its runtime's seccomp and AppArmor settings"
 
 
-LANDLOCK: Final = SandboxEngine("landlock", 'pip install "rrext[python]"', _lack_of_landlock, sandlock_folder)
+LANDLOCK: Final = SandboxEngine("landlock", 'pip install "rrext[python]"', _lack_of_landlock, sandlock_folder, _weaker_landlock)
 BUBBLEWRAP: Final = SandboxEngine(
     "bubblewrap", "apt install bubblewrap, or dnf install bubblewrap", _lack_of_bubblewrap, bubblewrap
 )
 ENGINES: Final = (LANDLOCK, BUBBLEWRAP)
 
 
-def wanted(choice: Choice) -> tuple[SandboxEngine, ...]:
-    """The engines to be tried, the strongest first."""
-    return tuple(engine for engine in ENGINES if choice in ("auto", engine.name))
+def wanted(choice: Choice = "auto") -> tuple[SandboxEngine, ...]:
+    """The engines to be tried, the strongest first.
+
+    A whole Landlock is: two domains and two filters, around the warden too. Namespaces are stronger than a Landlock whose place
+    is taken by filters where it lacks something.
+    """
+    engines = ENGINES[::-1] if LANDLOCK.weaker() else ENGINES
+    return tuple(engine for engine in engines if choice in ("auto", engine.name))
 
 
 def lack_of(engine: SandboxEngine) -> str | None:
@@ -114,7 +129,14 @@ def lack_of(engine: SandboxEngine) -> str | None:
         return "programs are isolated on Linux alone"
     if os.uname().machine != "x86_64":
         return f"programs are isolated on x86-64 alone, and this machine is {os.uname().machine}"
+    if not _tells_of_filters():
+        return f"programs are isolated on Linux 5.9 or newer alone, and this kernel is {os.uname().release}"
     return engine.lack()
+
+
+def _tells_of_filters() -> bool:
+    with open("/proc/self/status") as lines:
+        return any(line.startswith("Seccomp_filters:") for line in lines)
 
 
 def missing_piece(choice: Choice = "auto") -> str | None:

@@ -20,6 +20,24 @@ import os
 import struct
 from collections.abc import Iterable
 
+from rrext.nodes.child.system_calls import (
+    ALLOW,
+    AND,
+    ANY_BIT,
+    AT_LEAST,
+    ENOSYS,
+    EPERM,
+    EQUAL,
+    ERRNO,
+    Step,
+    assembled,
+    give,
+    one_of,
+    verdict,
+    word,
+    zero,
+)
+
 # Calls that are allowed with any argument. Landlock judges the paths.
 ALLOWED = {
     "read": 0, "write": 1, "open": 2, "close": 3, "stat": 4, "fstat": 5, "lstat": 6, "poll": 7, "lseek": 8, "mmap": 9,
@@ -49,73 +67,35 @@ _PRCTLS = (15, 16, 0x53564D41)  # PR_SET_NAME PR_GET_NAME PR_SET_VMA
 _THREAD = 0x10900  # CLONE_THREAD | CLONE_SIGHAND | CLONE_VM: a thread of this process, never a process
 _NAMESPACES = 0x7E020080  # all CLONE_NEW…
 
-_X86_64 = 0xC000003E
-_X32_BIT = 0x40000000
 _FIRST_UNKNOWN = 424  # numbers from here on are common to all machines, and newer than the oldest kernel served
-
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
-_KILL_PROCESS, _ERRNO, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
-_EPERM, _ENOSYS = 1, 38
-
-Step = tuple[int, int, int, int]
 
 
 def compile_filter(pid: int) -> bytes:
     """The filter for the process `pid`, as an array of `struct sock_filter`."""
-    steps: list[Step] = [
-        (_LOAD, 0, 0, 4),
-        (_EQUAL, 1, 0, _X86_64),
-        _give(_KILL_PROCESS),
-        (_LOAD, 0, 0, 0),
-        (_AT_LEAST, 0, 1, _X32_BIT),
-        _give(_KILL_PROCESS),
-    ]
+    steps: list[Step] = []
     for number in ALLOWED.values():
-        steps += [(_EQUAL, 0, 1, number), _give(_ALLOW)]
+        steps += [(EQUAL, 0, 1, number), give(ALLOW)]
     for number, rules in _conditional(pid):
-        steps += [(_EQUAL, 0, len(rules), number), *rules]
-    steps += [(_AT_LEAST, 0, 1, _FIRST_UNKNOWN), _give(_ERRNO | _ENOSYS), _give(_ERRNO | _EPERM)]
-    return b"".join(struct.pack("<HBBI", *step) for step in steps)
+        steps += [(EQUAL, 0, len(rules), number), *rules]
+    steps += [(AT_LEAST, 0, 1, _FIRST_UNKNOWN), give(ERRNO | ENOSYS), give(ERRNO | EPERM)]
+    return assembled(steps)
 
 
 def _conditional(pid: int) -> list[tuple[int, list[Step]]]:
     """Calls that depend on their arguments. Only a process's own threads are signalled, limits are read, not set."""
     return [
-        (_IOCTL, _one_of(1, _IOCTLS)),
-        (_SENDTO, _zero(4)),  # no address: only to the other end of a socket pair
-        (_SOCKETPAIR, _one_of(0, (1,))),  # AF_UNIX
-        (_CLONE, [_word(0), (_ANY_BIT, 3, 0, _NAMESPACES), (_AND, 0, 0, _THREAD), (_EQUAL, 0, 1, _THREAD), *_verdict()]),
-        (_KILL, _one_of(0, (pid,))),
-        (_FCNTL, _one_of(1, _FCNTLS)),
-        (_PRCTL, _one_of(0, _PRCTLS)),
-        (_TKILL, _one_of(0, (pid,))),  # the main thread's id
-        (_SCHED_GETAFFINITY, _one_of(0, (0, pid))),
-        (_TGKILL, _one_of(0, (pid,))),
-        (_PRLIMIT64, [_word(0), (_EQUAL, 0, 5, 0), *_zero(2)]),
+        (_IOCTL, one_of(1, _IOCTLS)),
+        (_SENDTO, zero(4)),  # no address: only to the other end of a socket pair
+        (_SOCKETPAIR, one_of(0, (1,))),  # AF_UNIX
+        (_CLONE, [word(0), (ANY_BIT, 3, 0, _NAMESPACES), (AND, 0, 0, _THREAD), (EQUAL, 0, 1, _THREAD), *verdict()]),
+        (_KILL, one_of(0, (pid,))),
+        (_FCNTL, one_of(1, _FCNTLS)),
+        (_PRCTL, one_of(0, _PRCTLS)),
+        (_TKILL, one_of(0, (pid,))),  # the main thread's id
+        (_SCHED_GETAFFINITY, one_of(0, (0, pid))),
+        (_TGKILL, one_of(0, (pid,))),
+        (_PRLIMIT64, [word(0), (EQUAL, 0, 5, 0), *zero(2)]),
     ]
-
-
-def _one_of(argument: int, values: tuple[int, ...]) -> list[Step]:
-    """Allow if the argument, an `int` of the call, is one of the values."""
-    tests = [(_EQUAL, len(values) - 1 - index, 0, value) for index, value in enumerate(values)]
-    return [_word(argument), *tests[:-1], (_EQUAL, 0, 1, values[-1]), *_verdict()]
-
-
-def _zero(argument: int) -> list[Step]:
-    """Allow if the argument, a pointer, is null."""
-    return [_word(argument), (_EQUAL, 0, 3, 0), _word(argument, high=True), (_EQUAL, 0, 1, 0), *_verdict()]
-
-
-def _verdict() -> list[Step]:
-    return [_give(_ALLOW), _give(_ERRNO | _EPERM)]
-
-
-def _give(verdict: int) -> Step:
-    return (_RETURN, 0, 0, verdict)
-
-
-def _word(argument: int, *, high: bool = False) -> Step:
-    return (_LOAD, 0, 0, 16 + 8 * argument + (4 if high else 0))
 
 
 _NEW_MOUNTS, _NEW_IPC, _NEW_USER, _NEW_NET = 0x00020000, 0x08000000, 0x10000000, 0x40000000
@@ -133,6 +113,8 @@ def move_out(paths: Iterable[str], empty: Iterable[str], inside: Iterable[str] =
     before, where the kernel does not allow it.
     """
     covered = False
+    if not _may_unshare():
+        return False
     try:
         _unshare()
         places = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in paths]
@@ -159,6 +141,20 @@ def move_out(paths: Iterable[str], empty: Iterable[str], inside: Iterable[str] =
     for _, handle in places + inner:
         os.close(handle)
     return True
+
+
+def _may_unshare() -> bool:
+    """Try it in a child: where a namespace is granted and no user may be mapped into it, as on Ubuntu 24.04, this process would
+    be nobody from then on.
+    """
+    child = os.fork()
+    if child == 0:
+        try:
+            _unshare()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
 
 
 def _unshare() -> None:

@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import Any
 
-from rrext.nodes.child.landlock import confine
+from rrext.nodes.child.landlock import WHOLE_ABI, abi, confine
 from rrext.nodes.sandbox.interpreter import Files, command
 from rrext.nodes.sandbox.kernel import drop_capabilities, move_out
 from rrext.nodes.sandbox.supervisor import BOOT, GuestProcess, Walls
@@ -59,7 +59,10 @@ class _LandlockGuest(GuestProcess):
 
 
 def _policy(sandlock: Any, files: Files) -> Any:
+    # The guest's own filter refuses every call that an older Landlock does not judge.
+    degraded = list(sandlock.Protection) if abi() < WHOLE_ABI else []
     return sandlock.Sandbox(
+        allow_degraded=degraded,
         fs_readable=[*files.roots, *files.packages],
         fs_writable=list(files.devices),
         fs_denied=list(files.hidden),

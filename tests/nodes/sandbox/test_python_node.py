@@ -18,7 +18,7 @@ from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.child import landlock
 from rrext.nodes.sandbox import engine as engines
 from rrext.nodes.sandbox import node as python_node
-from rrext.nodes.sandbox.engine import BUBBLEWRAP, ENGINES, LANDLOCK, lack_of, missing_piece
+from rrext.nodes.sandbox.engine import BUBBLEWRAP, ENGINES, LANDLOCK, lack_of, missing_piece, wanted
 from rrext.nodes.sandbox.grant import MIB, SandboxLimits
 from rrext.nodes.sandbox.node import PythonNode, Sandbox, limits_of
 from rrext.nodes.sandbox.outcome import PythonRun
@@ -198,24 +198,39 @@ def test_without_the_package_the_install_lines_of_both_engines_are_named(capable
     )
 
 
-@pytest.mark.parametrize(("offered", "words"), [(0, "has no Landlock"), (5, "has only Landlock ABI 5")])
-def test_an_old_kernel_is_named(capable: pytest.MonkeyPatch, offered: int, words: str) -> None:
+def test_a_kernel_without_landlock_is_named(capable: pytest.MonkeyPatch) -> None:
+    capable.setattr(landlock, "abi", lambda: 0)
+    assert "since 5.13, and this kernel, 6.12.1-test, has none" in str(PythonNode.unavailable())
+
+
+@pytest.mark.parametrize(
+    ("offered", "words"),
+    [(5, "alone: signals and abstract sockets"), (2, "alone: truncating files, TCP, commands to devices (ioctl), signals and")],
+)
+def test_an_older_landlock_is_enough_and_comes_after_bubblewrap(capable: pytest.MonkeyPatch, offered: int, words: str) -> None:
+    assert ([engine.name for engine in wanted()], LANDLOCK.weaker()) == (["landlock", "bubblewrap"], None)
     capable.setattr(landlock, "abi", lambda: offered)
-    text = str(PythonNode.unavailable())
-    assert words in text
-    assert "6.12.1-test" in text
+    assert PythonNode.unavailable() is None
+    assert [engine.name for engine in wanted()] == ["bubblewrap", "landlock"]
+    assert f"Landlock ABI {offered} of this kernel leaves to the filter of system calls" in str(LANDLOCK.weaker())
+    assert words in str(LANDLOCK.weaker())
+
+
+def test_a_kernel_that_does_not_count_filters_is_unavailable(capable: pytest.MonkeyPatch) -> None:
+    capable.setattr(engines, "_tells_of_filters", lambda: False)
+    assert "on Linux 5.9 or newer alone, and this kernel is 6.12.1-test" in str(missing_piece())
 
 
 def test_where_landlock_is_missing_bubblewrap_is_enough_but_not_for_who_demands_the_other(
     capable: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    capable.setattr(landlock, "abi", lambda: 4)
+    capable.setattr(landlock, "abi", lambda: 0)
     capable.setattr(engines, "bubblewrap", lambda: bwrap(tmp_path, "exit 0"))
     assert PythonNode.unavailable() is None
     assert list(PythonNode.unmet(settings(engine="bubblewrap"))) == []
     [(setting, message)] = PythonNode.unmet(settings(engine="landlock"))
     assert setting == "engine"
-    assert message.startswith("the engine landlock of tool_python is not available: it needs Linux 6.12")
+    assert message.startswith("the engine landlock of tool_python is not available: it needs Landlock")
 
 
 @pytest.mark.parametrize(

@@ -181,8 +181,8 @@ def test_landlock_is_taken_where_both_work() -> None:
 def test_where_neither_works_the_error_names_both_with_their_reasons() -> None:
     [[kind, reason]] = spoken("result = 1", before=refusing(LANDLOCK_CREATE, MOUNT), engine="auto")["answers"]
     assert kind == "unavailable"
-    assert reason.startswith("tool_python needs one of two engines. landlock: it needs Linux 6.12")
-    assert "; bubblewrap: the system refuses it namespaces (bwrap: " in reason
+    assert reason.startswith("tool_python needs one of two engines. bubblewrap: the system refuses it namespaces (bwrap: ")
+    assert "; landlock: it needs Landlock, which Linux has since 5.13" in reason
 
 
 WITHOUT = """
@@ -190,6 +190,72 @@ import rrext.nodes.sandbox.node as engine
 head, tail = engine._BOOT.split("; from", 1)
 engine._BOOT = head + "\\n" + {change!r} + "\\nfrom" + tail
 """
+
+OLDER = """
+import rrext.nodes.child.landlock
+rrext.nodes.child.landlock.abi = lambda: {0}
+"""
+OLDER_WARDEN = """
+import rrext.nodes.sandbox.landlock as e
+e.abi = lambda: {0}
+policy = e._policy
+def older(sandlock, files):
+    made = policy(sandlock, files)
+    assert list(made.allow_degraded) == list(sandlock.Protection)
+    made.allow_degraded, made.disable = [], [each for each in sandlock.Protection if each != sandlock.Protection.FS_REFER]
+    return made
+e._policy = older
+"""
+WHAT_OLDER_ONES_LACK = """
+import ctypes, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+null = os.open("/dev/null", os.O_RDWR)
+result = []
+for name, attempt in {
+    "truncate": lambda: os.truncate(os.__file__, os.stat(os.__file__).st_size),
+    "TCP": lambda: socket.socket(), "UDP": lambda: socket.socket(type=socket.SOCK_DGRAM),
+    "abstract": lambda: ends[0].sendto(b"x", "\\0rrext-x"),
+    "signal": lambda: os.kill(os.getppid(), 0), "group": lambda: os.kill(0, 0), "all": lambda: os.kill(-1, 0),
+    "pidfd": lambda: os.pidfd_open(os.getppid()),
+    "ioctl": lambda: libc.ioctl(null, 0x5412, b"x") and os.lseek(-1, 0, 0), "move": lambda: os.rename(os.__file__, "/x"),
+}.items():
+    try:
+        attempt()
+    except OSError:
+        continue
+    result.append(name)
+"""
+
+
+@pytest.mark.promise("python:walls")
+@pytest.mark.parametrize("offered", [1, 4])
+@pytest.mark.parametrize("call", [None, UNSHARE])
+def test_what_an_older_landlock_lacks_the_filter_of_a_program_holds(offered: int, call: int | None) -> None:
+    before = (refusing(call) if call else "") + OLDER.format(offered)
+    change = OLDER.format(offered) + OLDER_WARDEN.format(offered)
+    told = spoken(ATTACKS, WHAT_OLDER_ONES_LACK, before=before + WITHOUT.format(change=change))
+    assert told == {"alone": call is None, "engine": "landlock", "answers": [[0, []], [0, []]]}
+
+
+def test_namespaces_come_before_an_older_landlock_which_is_taken_where_they_are_refused() -> None:
+    assert spoken("result = 1", before=OLDER.format(4), engine="auto")["engine"] == "bubblewrap"
+    told = spoken("result = 1", before=OLDER.format(4) + refusing(MOUNT), engine="auto")
+    assert (told["engine"], told["answers"]) == ("landlock", [[0, 1]])
+
+
+def test_where_a_namespace_is_granted_without_its_user_programs_stay_outside_of_it() -> None:
+    # As on Ubuntu 24.04, whose AppArmor refuses the mapping after the namespace was made.
+    change = """
+import rrext.nodes.sandbox.kernel as k
+def refused():
+    k._check(k._libc.unshare(k._NEW_USER), "unshare")
+    raise PermissionError(1, "uid_map")
+k._unshare = refused
+"""
+    told = spoken(ATTACKS, "import os; result = os.getuid()", before=WITHOUT.format(change=change))
+    assert told == {"alone": False, "engine": "landlock", "answers": [[0, []], [0, os.getuid()]]}
+
 
 CHANGES = {
     "the guest's filter": """

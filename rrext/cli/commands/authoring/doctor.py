@@ -102,11 +102,12 @@ def _machine() -> Iterator[Diagnosis]:
 
 def _engines() -> Iterator[Diagnosis]:
     """What isolates the programs of `tool_python`, the strongest first."""
-    from rrext.nodes.sandbox.engine import ENGINES, lack_of
+    from rrext.nodes.sandbox.engine import lack_of, wanted
 
-    for engine in ENGINES:
+    for engine in wanted():
         lack = lack_of(engine)
-        found = lack or "isolates programs of tool_python, as far as is known before one runs"
+        weaker = "" if (told := engine.weaker()) is None else f"; {told}"
+        found = lack or f"isolates programs of tool_python, as far as is known before one runs{weaker}"
         yield Diagnosis("ok" if lack is None else "missing", f"sandbox {engine.name}", found)
 
 
