@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
+import sys
 import wave
 from pathlib import Path
 from typing import Any
@@ -132,6 +134,60 @@ def test_what_is_no_sound_is_refused() -> None:
     assert caught.value.code == "sound_too_large"
     with pytest.raises(ToolError, match="plays no films"):
         played(b"film", lane="video")
+
+
+DECODER = """
+import json, os, socket, sys, time
+import miniaudio
+from rrext.errors import ToolError
+from rrext.nodes.audio import decoding
+decoding.STALLED = 0.5
+def tried(work):
+    try:
+        work()
+    except OSError:
+        return 0
+    return 1
+def stream(data, **settings):
+    if data == b"endless":
+        time.sleep(60)
+    if data == b"broken":
+        os.abort()
+    if data == b"memory":
+        raise MemoryError
+    if data == b"none":
+        raise miniaudio.DecodeError("none", 1)
+    found = [
+        tried(lambda: open(sys.argv[1])), tried(socket.socket), tried(lambda: os.kill(os.getppid(), 0)),
+        tried(lambda: os.truncate(sys.argv[1], 0)), tried(lambda: os.listdir("/proc")),
+    ]
+    return iter([bytes(found), b"\\0" * 3, bytes(range(200))])
+miniaudio.stream_memory = stream
+def heard(data):
+    try:
+        sound = decoding.DecodedSound(data)
+    except ToolError as error:
+        return error.code
+    try:
+        return [sound.read(2).hex(), sound.read(1000).hex(), sound.read(1).hex()]
+    finally:
+        sound.close()
+        sound.check()
+print(json.dumps([heard(data) for data in (b"sound", b"endless", b"broken", b"memory", b"none", b"sound")]))
+"""
+
+
+@sounds
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel keeps nothing from a decoder")
+def test_a_decoder_reaches_no_files_no_network_and_no_process_and_breaks_alone(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("SECRET")
+    command = [sys.executable, "-c", DECODER, str(tmp_path / "secret")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    first, *failures, last = json.loads(done.stdout)
+    assert first == last == ["0" * 16, bytes(range(200)).hex(), ""]
+    assert failures == ["player_crashed", "player_crashed", "player_crashed", "sound_unsupported"]
+    assert (tmp_path / "secret").read_text() == "SECRET"
 
 
 @sounds

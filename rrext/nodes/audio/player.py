@@ -11,6 +11,7 @@ import msgspec
 
 from rrext.errors import ToolError, Unavailable
 from rrext.limits import MIB
+from rrext.nodes.audio.decoding import CRASHED
 from rrext.nodes.audio.records import AudioSettings, Play
 from rrext.nodes.base.lanes import Media
 from rrext.nodes.base.node import Entry, Node
@@ -46,7 +47,7 @@ def _player_process(memory: int) -> NodeProcess:
         module_command("rrext.nodes.audio.player_worker"),
         AudioSettings(memory),
         what="the player",
-        crash=("player_crashed", "Try the sound in another form, such as WAV."),
+        crash=CRASHED,
         closed="The pipeline ends",
         variables={**FEW_HEAPS, **{name: os.environ[name] for name in SOUND_SERVER if name in os.environ}},
     )

@@ -1,7 +1,7 @@
 """The process that plays sounds: `python -m rrext.nodes.audio.player_worker`.
 
-It bounds its memory, decodes a sound and gives it to the device of this machine, one after the other. It is killed for a call
-that is cancelled, which ends the sound.
+It bounds its memory, has a sound decoded and gives it to the device of this machine, one after the other. It is killed for a
+call that is cancelled, which ends the sound.
 """
 
 from __future__ import annotations
@@ -9,23 +9,18 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Generator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from rrext.errors import ToolError, Unavailable
+from rrext.errors import Unavailable
+from rrext.nodes.audio.decoding import CHANNELS, FRAME, RATE, STALLED, DecodedSound
 from rrext.nodes.audio.records import AudioSettings, Play, PlayerMessage
 from rrext.nodes.child.walls import bound_memory, fall_silent
 from rrext.nodes.child.worker import answer_of, begin, receive
 
-RATE: Final = 44_100
-"""Samples in a second; RocketRide's, and what devices have."""
-CHANNELS: Final = 2
-"""Left and right."""
 BUFFER: Final = 100
 """Milliseconds that the device holds; this long after its last sample a sound is over."""
-STALLED: Final = 10.0
-"""Seconds in which a device that works takes something of a sound."""
 
 
 def main() -> None:
@@ -43,24 +38,33 @@ def main() -> None:
 
 def _play(message: Play) -> float:
     """Play a sound to its end; return its seconds. Raises `ToolError` for what is no sound, `Unavailable` without a device."""
+    sound = DecodedSound(message.data)
+    try:
+        seconds = _played(sound, is_silent=message.is_silent)
+    finally:
+        sound.close()
+    sound.check()
+    return seconds
+
+
+def _played(sound: DecodedSound, *, is_silent: bool) -> float:
     import miniaudio
 
     try:
-        stream = miniaudio.stream_memory(message.data, nchannels=CHANNELS, sample_rate=RATE)
-    except miniaudio.MiniaudioError as error:
-        raise ToolError(f"It is no sound of a known form ({error.args[0]})", code="sound_unsupported", hint=FORMS) from None
-    backends = [miniaudio.Backend.NULL] if message.is_silent else None
-    try:
         device = miniaudio.PlaybackDevice(
-            nchannels=CHANNELS, sample_rate=RATE, buffersize_msec=BUFFER, backends=backends, app_name="rrext"
+            nchannels=CHANNELS,
+            sample_rate=RATE,
+            buffersize_msec=BUFFER,
+            backends=[miniaudio.Backend.NULL] if is_silent else None,
+            app_name="rrext",
         )
     except miniaudio.MiniaudioError as error:
         raise _no_device(str(error.args[0])) from None
-    if device.backend == "Null" and not message.is_silent:  # what the library takes if it finds no other
+    if device.backend == "Null" and not is_silent:  # what the library takes if it finds no other
         device.close()
         raise _no_device("only a silent one was found")
     over = threading.Event()
-    played = SampleCounter(stream, over)
+    played = SampleCounter(sound, over)
     source = played.samples()
     next(source)
     try:
@@ -68,15 +72,13 @@ def _play(message: Play) -> float:
         heard = -1
         while not over.wait(STALLED):
             if played.count == heard:
+                sound.close()  # a device waits for what its callback reads, before it ends
                 raise Unavailable("The device that plays sounds takes no more of this one")
             heard = played.count
         threading.Event().wait(BUFFER / 1000)
     finally:
         device.close()
     return played.count / RATE
-
-
-FORMS: Final = "Sounds are WAV, MP3, FLAC or Ogg Vorbis."
 
 
 def _no_device(why: str) -> Unavailable:
@@ -86,22 +88,18 @@ def _no_device(why: str) -> Unavailable:
 class SampleCounter:
     """The samples of a sound, counted as the device takes them."""
 
-    def __init__(self, stream: Generator[Any, int, None], over: threading.Event) -> None:
-        self._stream = stream
+    def __init__(self, sound: DecodedSound, over: threading.Event) -> None:
+        self._sound = sound
         self._over = over
         self.count = 0
 
-    def samples(self) -> Generator[Any, int, None]:
+    def samples(self) -> Generator[bytes, int, None]:
         """The generator that a device asks, with the number of samples that it wants."""
         wanted = yield b""
-        next(self._stream)
         try:
-            while True:
-                piece = self._stream.send(wanted)
-                self.count += len(piece) // CHANNELS
+            while piece := self._sound.read(wanted):
+                self.count += len(piece) // FRAME
                 wanted = yield piece
-        except StopIteration:
-            pass
         finally:
             self._over.set()
 
