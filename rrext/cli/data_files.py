@@ -1,4 +1,5 @@
-"""Files of data that `rrext sql` asks in the place of a pipeline: their names, and the pipeline that has them."""
+"""Files of data, and databases on servers, that `rrext sql` asks in the place of a pipeline: their names, and the pipeline that
+has them."""
 
 from __future__ import annotations
 
@@ -17,6 +18,10 @@ FILES: Final = "(files)"
 """The id of the database of files that were named in place of a pipeline."""
 DATABASES: Final = {".sqlite": "db_sqlite", ".sqlite3": "db_sqlite", ".db": "db_sqlite", ".duckdb": "db_duckdb"}
 """Endings of databases, and their nodes."""
+_SERVER: Final = re.compile(
+    r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<url>(?P<kind>postgres|mysql|mariadb)\w*(?:\+\w+)?://\S*)", re.ASCII
+)
+_PATH_OF_URL: Final = re.compile(r"://[^/]*/([^/?#]*)")
 _RESERVED: Final = (
     "all analyse analyze and anti any array as asc asof asymmetric at authorization binary both by case cast check collate "
     "collation column concurrently constraint create cross default deferrable desc describe distinct do else end except "
@@ -30,19 +35,25 @@ _RESERVED: Final = (
 
 
 def pipeline_of(files: Sequence[str]) -> bytes:
-    """A pipeline whose one database has these files, each a table or, if it holds several, a schema. A database of SQLite or
-    DuckDB alone is asked itself, by its own node. Raises `UsageError`.
+    """A pipeline whose one database has these files, each a table or, if it holds several, a schema, and the databases of
+    servers. A database alone is asked itself, by its own node. Raises `UsageError`.
     """
-    node = DATABASES.get(ending_of(files[0])) if len(files) == 1 else None
-    config: dict[str, Any] = {"path": os.path.abspath(files[0])}
+    node, config = _database_alone(files[0]) if len(files) == 1 else (None, {})
     if node is None:
+        taken: dict[str, str] = {}
         tables: dict[str, str] = {}
+        databases: dict[str, Any] = {}
         for file in files:
-            name = table_of(file)
-            if name in tables:
-                raise UsageError(f"{tables[name]} and {file} would both be the table {name}: rename one")
-            tables[name] = file
-        config = {"files": {name: os.path.abspath(file) for name, file in tables.items()}}
+            server = _SERVER.fullmatch(file)
+            name = table_of(file) if server is None else _name_of(server)
+            if name in taken:
+                raise UsageError(f"{taken[name]} and {shown(file)} would both be the table {name}: rename one")
+            taken[name] = shown(file)
+            if server is None:
+                tables[name] = os.path.abspath(file)
+            else:
+                databases[name] = {"url": server["url"]}
+        config = {"files": tables, "databases": databases}
     config["statement_timeout"] = 0  # who waits for the end can stop it too: --timeout, Ctrl-C
     components = [
         {"id": "source", "provider": "tools", "config": {}},
@@ -51,9 +62,28 @@ def pipeline_of(files: Sequence[str]) -> bytes:
     return msgspec.json.encode({"source": "source", "components": components})
 
 
+def _database_alone(word: str) -> tuple[str | None, dict[str, Any]]:
+    server = _SERVER.fullmatch(word)
+    if server is not None:
+        return "db_postgres" if server["kind"] == "postgres" else "db_mysql", {"url": server["url"]}
+    return DATABASES.get(ending_of(word)), {"path": os.path.abspath(word)}
+
+
+def _name_of(server: re.Match[str]) -> str:
+    """The name before the URL, else that of the database in it."""
+    path = _PATH_OF_URL.search(server["url"])
+    return server["name"] or table_of(path[1] if path is not None else "")
+
+
+def shown(word: str) -> str:
+    """A word as messages name it: a URL may have a password."""
+    server = _SERVER.fullmatch(word)
+    return word if server is None else f"the database {_name_of(server)}"
+
+
 def is_data(name: str) -> bool:
-    """Whether a name is that of a file which `pipeline_of` takes: by its ending."""
-    return ending_of(name) in DATABASES or is_table(name)
+    """Whether a name is that of a file which `pipeline_of` takes, by its ending, or of a database on a server, by its URL."""
+    return _SERVER.fullmatch(name) is not None or ending_of(name) in DATABASES or is_table(name)
 
 
 def names_data(word: str) -> bool:

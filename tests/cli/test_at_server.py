@@ -125,7 +125,7 @@ def test_rows_of_a_server_go_to_a_file_and_files_are_asked_here(base_address: st
     assert run("sql", "--at", base_address, "-o", str(path), "select 1 as a").code == 0
     assert json.loads(path.read_text()) == [{"a": 1}]
     done = run("sql", "--at", base_address, "a.csv", "select 1")
-    assert (done.code, "a.csv is a file, which is asked here" in done.err) == (2, True)
+    assert (done.code, "a.csv is asked here" in done.err) == (2, True)
 
 
 def test_a_prompt_asks_a_server(base_address: str, tmp_path: Path) -> None:

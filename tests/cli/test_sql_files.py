@@ -6,10 +6,12 @@ import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import openpyxl
 import pytest
 from commands import EXAMPLES, Done, InProcess
+from postgres_server import Database
 
 from rrext.cli.data_files import table_of
 
@@ -47,6 +49,33 @@ def test_a_database_is_asked_itself_and_joined_with_other_files(ask: Ask) -> Non
     assert ask("crm.db", "select * from visit").out == b"day\n2026-11-29\n"
     done = ask("orders.csv", "crm.db", "select day, sum(price) as s from orders, crm.visit group by day")
     assert (done.code, done.out) == (0, b"day,s\n2026-11-29,8.5\n")
+
+
+def test_a_database_of_a_server_is_asked_itself_and_joined_with_files(
+    ask: Ask, postgres_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(*words: str) -> bytes:
+        monkeypatch.setenv("ROCKETRIDE_SECRET_WORD", quote(postgres_database.password, safe=""))  # a command takes it away
+        return ask(*words).out
+
+    postgres_database.run("create table city (customer text, name text)", "insert into city values ('a', 'Oslo')")
+    url = f"postgresql://postgres:${{ROCKETRIDE_SECRET_WORD}}@127.0.0.1:{postgres_database.port}/fresh"
+    joined = "select name, count(*) as c from crm.city join orders using (customer) group by 1"
+    assert answer("orders.csv", f"crm={url}", joined) == b"name,c\nOslo,2\n"
+    assert answer(url, "orders.csv", "select name from fresh.city") == b"name\nOslo\n"
+    assert answer(url, "select name from city") == b"name\nOslo\n"
+
+
+def test_a_server_that_cannot_be_asked_is_said_without_its_password(ask: Ask) -> None:
+    url = "mysql://u:hidden-word@127.0.0.1:1/d"
+    for words, told in (
+        (["orders.csv", f"orders={url}", "select 1"], "orders.csv and the database orders would both be the table orders"),
+        (["orders.csv", f"crm={url}", "select * from crm.city"], 'The database "crm": MySQL at 127.0.0.1:1'),
+        ([url, "select 1"], "MySQL at 127.0.0.1:1"),
+        ([url, "orders.csv", "select * from order_"], "order_"),
+    ):
+        done = ask(*words)
+        assert (done.code == 0, told in done.err, "hidden-word" in done.err) == (False, True, False), done.err
 
 
 def test_a_workbook_is_the_table_of_its_first_sheet(ask: Ask, data: Path) -> None:

@@ -113,12 +113,27 @@ async def test_statements_write_neither_to_the_server_nor_to_the_copy(served: Se
             "DROP TABLE crm.customer",
             "CREATE OR REPLACE TABLE crm.customer AS SELECT 1 AS n",
             "CREATE VIEW crm.v AS SELECT 1 AS n",
+            "EXPLAIN ANALYZE DELETE FROM crm.customer",
+            "DETACH crm",
         ):
             error = await db.refusal("execute", sql=sql)
             assert (error.code, "read-only" in error.message) == ("not_read_only", True), sql
         await db("execute", sql="CREATE TABLE mine AS SELECT * FROM crm.customer")
         assert await rows(db, "SELECT count(*) AS n FROM mine JOIN crm.customer USING (id)") == [{"n": 2}]
         assert served.count("customer") == 2
+
+
+async def test_a_session_sees_the_tables_as_they_were_when_it_first_read_one(served: Served) -> None:
+    served.database.run(*CUSTOMERS, "create table later (id integer)")
+    async with opened(DuckdbNode, {**attached(served.database.url, refresh=0), "allow_execute": True}) as db:
+        session = {"session_id": (await db("begin"))["session_id"]}
+        first = await db("execute", sql="SELECT count(*) AS n FROM crm.customer", **session)
+        served.database.run("insert into customer values (9, 'Cem')")
+        assert await rows(db, "SELECT count(*) AS n FROM crm.customer") == [{"n": 3}]
+        assert await db("execute", sql="SELECT count(*) AS n FROM crm.customer", **session) == first
+        assert (await db.refusal("execute", sql="SELECT * FROM crm.later", **session)).code == "copy_too_late"
+        await db("rollback", **session)
+        assert (await db("execute", sql="SELECT * FROM crm.later"))["rows"] == []
 
 
 async def test_more_rows_than_the_limit_are_an_error_that_names_it(served: Served) -> None:

@@ -14,7 +14,7 @@ from rrext.cli.commands.calls.tool import CALL_IS_WRONG, call_timeout
 from rrext.cli.console.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.console.formats import FORMATS
 from rrext.cli.console.output import Results, print_error
-from rrext.cli.data_files import is_data, names_data, pipeline_of
+from rrext.cli.data_files import is_data, names_data, pipeline_of, shown
 from rrext.cli.options import (
     Command,
     add_pipeline_options,
@@ -45,7 +45,9 @@ EXAMPLE = """examples:
 In place of a pipeline, files: CSV, TSV, JSON (also .gz, .zst) and Parquet are tables of their names, where SQL would need
 quotes in another form: my_sales of 'my sales.csv', t_order of order.csv. A workbook (.xlsx, .xls, .ods) is the table of its
 first sheet, and a schema of all: budget."2026". A database of SQLite (.db, .sqlite) or DuckDB (.duckdb) alone is asked itself;
-beside other files it is a schema, crm.customer, into which its tables are copied. They are only read.
+beside other files it is a schema, crm.customer, into which its tables are copied. They are only read. So is a database of a
+server, by its URL or NAME=URL: crm=postgresql://reader@db.example/crm, or mysql://; of its tables those are copied that a
+statement names. A password stands best as ${ROCKETRIDE_PASSWORD}, in single quotes, as others see the words of a command.
 
 Without a statement it is a prompt on a terminal, and reads statements from stdin elsewhere. Several statements are
 separated by `;` and run in order, up to the first that fails; each is kept at once, unless it stands between `begin` and
@@ -137,12 +139,13 @@ def _take_files(args: argparse.Namespace) -> None:
     """Find the files of data and the statements among the words. Raises `ValueError`, and `UsageError` for the files."""
     words: list[str] = args.words
     if args.at is not None and words and names_data(words[0]):
-        raise ValueError(f"--at: {words[0]} is a file, which is asked here; leave out --at")
+        raise ValueError(f"--at: {shown(words[0])} is asked here; leave out --at")
     if args.at is None and is_data(args.file):
         files = [args.file]
         while words and names_data(words[0]):
             files.append(words.pop(0))
         args.pipeline = pipeline_of(files)
+        args.file = shown(args.file)
         if args.write:
             raise ValueError("--write: files are only read; a pipeline with a database may let it write")
     if len(words) > 1:

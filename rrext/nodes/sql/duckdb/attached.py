@@ -51,7 +51,8 @@ COPY_CONNECTIONS: Final = 2
 _SERVERS: Final = {"postgresql": "postgres", "postgres": "postgres", "mysql": "mysql", "mariadb": "mysql"}
 _PLAIN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _TABLE_FOLLOWS: Final = frozenset({"from", "join", "into", "table", "update", "describe", "summarize"})
-_WRITES: Final = frozenset({"into", "update", "truncate", "exists", "view", "schema", "index"})
+_WRITES: Final = frozenset({"into", "update", "truncate", "exists", "view", "schema", "index", "detach"})
+"""Words before the name of a table, or of a database, to which the statement writes."""
 _DEFINES: Final = frozenset({"create", "drop", "alter", "truncate"})
 
 
@@ -157,26 +158,20 @@ class AttachedDatabases:
         except InvalidArguments:
             return {}  # DuckDB says what is wrong
         for index, token in enumerate(seen):
-            if token.kind in (WORD, NAME) and token.text.casefold() in self._databases and _dots(seen, index):
-                if index and seen[index - 1].kind == ".":
-                    continue
-                before = seen[index - 1].text if index and seen[index - 1].kind == WORD else ""
-                self._check_reading(seen, index, before)
-                parts = [seen[at].text for at in range(index + 2, index + 2 * _dots(seen, index) + 1, 2)][:2]
-                wanted = found.setdefault(token.text.casefold(), {})
-                key = ".".join(parts)
-                wanted[key] = wanted.get(key, False) or before in _TABLE_FOLLOWS
+            if token.kind not in (WORD, NAME) or token.text.casefold() not in self._databases:
+                continue
+            said = [each.text if each.kind == WORD else each.kind for each in seen[max(0, index - 2) : index]]
+            before = said[-1] if said else ""
+            count = _dots(seen, index)
+            if before == "." or not (count or before == "detach"):
+                continue
+            if before in _WRITES or said == ["delete", "from"] or (before == "table" and seen[0].text in _DEFINES):
+                name = self._databases[token.text.casefold()].name
+                raise refusal(f'the database "{name}" is attached read-only')
+            key = ".".join(seen[at].text for at in range(index + 2, index + 2 * min(count, 2) + 1, 2))
+            wanted = found.setdefault(token.text.casefold(), {})
+            wanted[key] = wanted.get(key, False) or before in _TABLE_FOLLOWS
         return found
-
-    def _check_reading(self, seen: Sequence[SqlToken], index: int, before: str) -> None:
-        first = seen[0].text if seen[0].kind == WORD else ""
-        if (
-            before in _WRITES
-            or (before == "table" and first in _DEFINES)
-            or (before == "from" and first == "delete" and index == 2)
-        ):
-            name = self._databases[seen[index].text.casefold()].name
-            raise refusal(f'the database "{name}" is attached read-only')
 
     def tables(self, ctx: ToolContext, *, refresh: bool) -> dict[str, SqlTable]:
         """The tables of all databases, with DuckDB's types. A server that does not answer is a table with its problem."""
@@ -213,20 +208,37 @@ class AttachedDatabase:
     def bring(self, connection: DuckdbConnection, wanted: Mapping[str, bool], ctx: ToolContext) -> dict[str, Copy]:
         """See `AttachedDatabases.bring`. `wanted` are names of tables and whether there must be one."""
         copies = connection.process.copies.setdefault(self.name, {})
-        keys = {name: name.casefold() for name in wanted}
-        if all(key in copies and monotonic() < copies[key].due for key in keys.values()):
-            return {name: copies[key] for name, key in keys.items()}
+        seen = connection.brought.setdefault(self.name, {})
+        keys = [name.casefold() for name in wanted]
+        if not seen and all(key in copies and monotonic() < copies[key].due for key in keys):
+            seen.update({key: copies[key] for key in keys})
+        if all(key in seen for key in keys):
+            return {key: seen[key] for key in keys}
         with self._named(), self._turn(ctx):
             targets = self._targets(wanted, ctx)
             due = {key: table for key, table in targets.items() if key not in copies or monotonic() >= copies[key].due}
-            if due:
+            if seen:  # the transaction goes on with the tables that there were when it first read one
+                self._check_seen(targets, copies)
+            elif due:
                 old = [key for key, copy in copies.items() if key not in targets and monotonic() >= copy.due + KEPT_ON]
+                at = datetime.now(UTC).isoformat(timespec="seconds")  # rows that come later may be missing
                 self._copy(connection, due, old, ctx)
-                made = Copy(monotonic() + self._settings.refresh, datetime.now(UTC).isoformat(timespec="seconds"))
+                made = Copy(monotonic() + self._settings.refresh, at)
                 for key in old:
                     del copies[key]
                 copies.update(dict.fromkeys(due, made))
-            return {key: copies[key] for key in targets}
+            found = {key: seen.get(key, copies[key]) for key in targets}
+            seen.update(found)
+            return found
+
+    def _check_seen(self, targets: Mapping[str, SqlTable], copies: Mapping[str, Copy]) -> None:
+        for key, table in targets.items():
+            if key not in copies:
+                raise ToolError(
+                    f'The table "{table.name}" was not copied when this transaction first read the database "{self.name}"',
+                    code="copy_too_late",
+                    hint="Begin another transaction whose first statement with that database names the table too.",
+                )
 
     def tables(self, ctx: ToolContext, *, refresh: bool) -> dict[str, SqlTable]:
         """The tables as queries name them, with the types that their copies have."""

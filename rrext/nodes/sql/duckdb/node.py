@@ -412,6 +412,8 @@ class DuckdbConnection:
         self._is_left = False
         self._writes = False
         self.in_transaction = False
+        self.brought: dict[str, dict[str, Copy]] = {}
+        """Copied tables that the transaction has read, of each attached database."""
         self.is_committing = False
         self.reads_only = False
         self.is_clean = True
@@ -422,6 +424,7 @@ class DuckdbConnection:
         """Begin a transaction with the next statement."""
         self._begin = "read" if read_only else "write"
         self.reads_only = read_only
+        self.brought = {}
         self.in_transaction = True
         self._writes = False
 
