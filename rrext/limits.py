@@ -217,7 +217,7 @@ WATCHDOG_POLL_INTERVAL: Final = 0.1
 """Seconds between two checks of the watchdog, after the end of the server has begun."""
 WATCHDOG_MARGIN: Final = 0.2
 """Seconds beyond the server's own time to end, until the watchdog kills it."""
-TRACE_TIMEOUT: Final = 0.05
+TRACE_TIMEOUT: Final = 0.1
 """Seconds for the trace of a process that the watchdog kills."""
 MAX_SHOWN_NAME: Final = 100
 """Characters shown of a name that is too long."""

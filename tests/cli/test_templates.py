@@ -124,6 +124,7 @@ def package(tmp_path: Path) -> Path:
     return tmp_path / "word-count"
 
 
+@pytest.mark.timeout(240)  # four programs, pytest among them
 def test_a_new_node_passes_its_tests_and_its_entry_point_leads_to_it(package: Path) -> None:
     path = os.pathsep.join([str(package), environment()["PYTHONPATH"]])
     ran = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-c", os.devnull]

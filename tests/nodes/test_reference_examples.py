@@ -132,6 +132,7 @@ def neo4j_database(bolt: dict[str, object]) -> object:
 
 
 @pytest.mark.parametrize("path", [given(path) for path in sorted(EXAMPLES.glob("*/*.pipe"))])
+@pytest.mark.timeout(240)  # one reads pictures
 async def test_an_example_answers_as_its_cases_say(
     path: Path, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

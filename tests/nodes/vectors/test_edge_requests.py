@@ -21,6 +21,8 @@ from rrext.nodes.vectors.edge.folder import StoreFolder
 from rrext.nodes.vectors.edge.messages import Journal, StoreChange, pieces_of
 from rrext.nodes.vectors.store import NOBODYS, Chunk, Scope, Search
 
+pytestmark = pytest.mark.timeout(240)  # dozens of processes, one after the other
+
 TESTS = Path(__file__).parent
 IS_THOROUGH = hypothesis.settings().max_examples > 50
 STATES: dict[str, tuple[list[Chunk], list[Chunk], int]] = {
