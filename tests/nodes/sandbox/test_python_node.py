@@ -181,6 +181,8 @@ def bwrap(folder: Path, script: str) -> str:
 @pytest.mark.parametrize("choice", ["auto", "landlock", "bubblewrap"])
 def test_another_system_is_unavailable(capable: pytest.MonkeyPatch, choice: Any) -> None:
     capable.setattr(sys, "platform", "darwin")
+    capable.setattr(landlock, "abi", lambda: pytest.fail("another system was asked for its Landlock"))
+    assert [engine.name for engine in wanted()] == ["landlock", "bubblewrap"]
     assert "on Linux alone" in str(missing_piece(choice))
 
 
