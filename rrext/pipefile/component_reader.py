@@ -187,13 +187,13 @@ class ComponentReader:
         if node.takes_references and "tools" in config:
             config = {key: value for key, value in config.items() if key != "tools"}
         draft.settings = check.run(config)
-        if draft.settings is not None:
-            self._report_cautions(node, draft, check.section)
+        if draft.settings is not None and getattr(node.cautions, "__func__", None) is not Node.cautions.__func__:
+            self._report_cautions(node, draft)
 
-    def _report_cautions(self, node: type[Node], draft: ComponentSpec, section: str) -> None:
+    def _report_cautions(self, node: type[Node], draft: ComponentSpec) -> None:
         try:
             for setting, message in node.cautions(draft.settings):
-                self._problems.add("caution", message, below(section, setting))
+                self._problems.add("caution", message, below(draft.section, setting))
         except Exception as error:
             text = f"{node.__name__} could not look at its settings: {type(error).__name__}: {error}"[:MAX_PROBED_TEXT]
             self._problems.add("provider_unavailable", text, below(draft.path, "provider"))
