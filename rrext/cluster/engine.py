@@ -102,7 +102,7 @@ class ClusterEngine(TaskEngine):
 
     async def _move(self, task: RemoteTask) -> None:
         try:
-            await self.move(task)
+            await self.exchange(task, patience=self.limits.drain)
         except RrextError as error:
             log.error("pipeline %s cannot be loaded on another node: %s", task.token, error.message)
         finally:

@@ -22,7 +22,8 @@ from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
 from rrext.engine.tasks.foreign import require_loading, require_owner
 from rrext.engine.tasks.registry import FinishedTask, Tasks, already_running
 from rrext.engine.views.task_views import TaskViews, loaded_of
-from rrext.errors import InvalidArguments, RrextError, TaskError, ToolError, near_matches
+from rrext.errors import InvalidArguments, RrextError, TaskError, TaskNotRegistered, ToolError, near_matches
+from rrext.limits import LAST_CALLS_TIMEOUT
 from rrext.threads import shielded
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ EndReason: TypeAlias = Literal["terminated", "idle", "closed", "restarted", "los
 LEAVING_INTERVAL: Final = 0.2
 """Seconds between two looks at a task whose last calls and pipes end where they are, as another one has its place."""
 
+LEAVING_TIME: Final = 600.0
+"""Seconds that such a task has, if nothing hurries: calls of models take minutes, and each one left keeps its memory."""
+
 REMOTE_TTL: Final = 900.0
 """Idle seconds until a pipeline of a network client ends, if the client names none: RocketRide's default."""
 
@@ -55,7 +59,7 @@ log: Final = logging.getLogger("rrext.engine")
 class BaseEngine(Engine, Generic[T]):
     """An engine with a registry of tasks. Subclasses start calls of pipelines, load pipelines, and end them."""
 
-    __slots__ = ("_store", "_views", "catalog", "environment", "host", "limits", "root", "tasks")
+    __slots__ = ("_store", "_views", "catalog", "environment", "host", "late_sources", "leaving", "limits", "root", "tasks")
 
     def __init__(
         self,
@@ -75,6 +79,10 @@ class BaseEngine(Engine, Generic[T]):
         self.environment = environment
         self.root = root
         self.tasks: Tasks[T] = Tasks()
+        self.leaving: dict[T, asyncio.Task[None]] = {}
+        """Tasks whose place another one has, while their last calls and pipes end, with their ends."""
+        self.late_sources: set[str] = set()
+        """The files of the operator's code that was imported in other processes, as far as they tell."""
         self._views = TaskViews(host, self.tasks, self._status_of, self.clients, refresh)
         self._store = StoreCalls(host, store)
         host.engine = self
@@ -100,6 +108,16 @@ class BaseEngine(Engine, Generic[T]):
         """End a task; `reason` is for the events. Calls that do not return within `patience` seconds, `limits.drain` unless
         given, are not waited for.
         """
+
+    @abstractmethod
+    async def _is_busy(self, task: T) -> bool:
+        """Whether a task has calls or open pipes."""
+
+    async def try_code(self) -> None:
+        """Prove that changed code of the operator's nodes can be loaded where tasks run. Raises `RrextError`."""
+
+    def drop(self, task: T) -> None:
+        """Forget a loaded task that never begins."""
 
     def refusals(self, loaded: LoadedPipeline, is_remote: bool) -> Iterable[Problem]:
         """What this engine refuses of a pipeline that others may load, by the rules of where its tasks run."""
@@ -227,6 +245,48 @@ class BaseEngine(Engine, Generic[T]):
         if not isinstance(before, FinishedTask):
             await self.unload(before, "restarted")
         self.begin(task)
+
+    async def load_again(self, token: str, text: bytes | None) -> None:
+        """Load a changed pipeline of the operator in the place of its task, or the same again. Raises as `exchange` does."""
+        await self.exchange(self.tasks.get(token), text)
+
+    async def exchange(self, before: T, pipeline: bytes | None = None, patience: float = LEAVING_TIME) -> None:
+        """Load a pipeline, by default the same, in the place of a task: new calls find the new one. Calls and open pipes end
+        where they are; those that do not within `patience` seconds are cancelled.
+
+        Raises `RrextError`, and leaves the task as it is, if the pipeline cannot be loaded or the task has ended meanwhile.
+        """
+        options = {**before.options, "token": before.token}
+        if pipeline is None:
+            task = await self._loaded(before.pipeline, replaces=before, **options, source=before.source or None)
+        else:
+            task = await self._loaded(pipeline, replaces=before, **options)
+        if self.tasks.running(before.token, before.scope) is not before:
+            self.drop(task)
+            raise TaskNotRegistered("Your pipeline is not running: it has ended", hint="execute it first", data={"near": []})
+        task.is_restarted = True
+        task.public_token = before.public_token  # pages keep it
+        self._leave(before)
+        self.begin(task)
+        self.leaving[before] = self.host.spawn(self._end_where_it_is(before, patience), f"end of what {before.name} was")
+
+    async def _end_where_it_is(self, task: T, patience: float) -> None:
+        try:
+            async with asyncio.timeout(patience):
+                while await self._is_busy(task):  # noqa: ASYNC110 – any thread may end a call, without an event
+                    await asyncio.sleep(LEAVING_INTERVAL)
+        except TimeoutError:
+            log.warning("%s: calls of a former version are cancelled, as they did not end within %g s", task.name, patience)
+        if not task.stopping:
+            await self.unload(task, "restarted")
+        del self.leaving[task]
+
+    async def _end_leaving(self) -> None:
+        """End the tasks that are leaving, at the end of the engine."""
+        for end in self.leaving.values():
+            end.cancel()
+        await asyncio.gather(*self.leaving.values(), return_exceptions=True)
+        await asyncio.gather(*(self.unload(task, "closed", LAST_CALLS_TIMEOUT) for task in self.leaving))
 
     def _begin_unload(self, task: T, reason: EndReason) -> asyncio.Task[None]:
         """Remove the task from the registry at once, so that no call finds it, and start the unload."""

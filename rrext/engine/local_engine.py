@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.clock import Clock, Timer
-from rrext.engine.base_engine import LEAVING_INTERVAL, BaseEngine, EndReason
+from rrext.engine.base_engine import BaseEngine, EndReason
 from rrext.engine.calls.object_calls import ObjectCalls
 from rrext.engine.calls.tool_calls import ToolCalls, ToolList, start_later
 from rrext.engine.events.hub import EventOrigin
@@ -315,25 +314,8 @@ class LocalEngine(BaseEngine[Task]):
 
     # -- life
 
-    def exchange(self, before: Task, text: bytes) -> Coroutine[Any, Any, None]:
-        """Load a pipeline in the place of a task, and return its end: calls and open pipes have the time of a drain for theirs.
-
-        Raises `RrextError`, and leaves the task as it is, if the pipeline cannot be loaded.
-        """
-        task = self.load(text, replaces=before, **{**before.options, "token": before.token})
-        task.is_restarted = True
-        self._leave(before)
-        self.begin(task)
-        return self._end_where_it_is(before)
-
-    async def _end_where_it_is(self, task: Task) -> None:
-        try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self.limits.drain):
-                    while task.is_busy or self._pipes.of_task(task):  # noqa: ASYNC110 – any thread may end a call, without an event
-                        await asyncio.sleep(LEAVING_INTERVAL)
-        finally:
-            await self.unload(task, "restarted")
+    async def _is_busy(self, task: Task) -> bool:
+        return task.is_busy or bool(self._pipes.of_task(task))
 
     async def unload(self, task: Task, reason: EndReason = "terminated", patience: float | None = None) -> None:
         """Cancel the task's calls, free its pipes, and close its components' shared state."""
@@ -364,14 +346,15 @@ class LocalEngine(BaseEngine[Task]):
         super().disconnect(connection_id)
         if self._known_references is not None:
             self._known_references.disconnect(connection_id)
-        for task in self.tasks:
+        for task in (*self.tasks, *self.leaving):
             for component in task.components.values():
                 component.disconnected(connection_id)
 
     async def aclose(self) -> None:
         """Unload every pipeline and stop the engine's tasks on the loop. Stuck ones are left behind."""
         self._idle.stop()
-        await asyncio.gather(*(self.unload(task, "closed", LAST_CALLS_TIMEOUT) for task in self.tasks))
+        ends = [self.unload(task, "closed", LAST_CALLS_TIMEOUT) for task in self.tasks]
+        await asyncio.gather(*ends, *([self._end_leaving()] if self.leaving else ()))
         if self._known_references is not None:
             await self._known_references.aclose()
         await super().aclose()

@@ -93,6 +93,11 @@ class CallGate:
         is_counted = call.caller.counts_for is not None and call.outlet is not None
         return is_counted and isinstance(operation, Tool | CallTool) and operation.pipe_id is None
 
+    @property
+    def is_used(self) -> bool:
+        """Whether calls have a place, or wait for one."""
+        return bool(self._gated)
+
     def run(self, call: Call, pass_on: Callable[[Call], object]) -> None:
         """Pass a call on, now or when there is room for its result."""
         operation, user = call.operation, call.caller.counts_for

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -13,7 +14,7 @@ import msgspec
 
 from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
 from rrext.engine.tasks.registry import FinishedTask, already_running
-from rrext.errors import RrextError, ShuttingDown, TaskAlreadyRunning, TaskLost, Unavailable
+from rrext.errors import RrextError, ShuttingDown, TaskAlreadyRunning, TaskLost, TaskNotRegistered, Unavailable
 from rrext.pipefile.resources import NO_RESOURCES
 from rrext.tasks.fork_server import WorkerStarter
 from rrext.tasks.worker import ANSWER_PATIENCE, Worker
@@ -38,7 +39,6 @@ class RemoteTask(TaskIdentity):
         "_text_type",
         "_tool_names",
         "is_finished",
-        "is_leaving",
         "memory",
         "offers",
         "open_pipes",
@@ -63,8 +63,6 @@ class RemoteTask(TaskIdentity):
         self.worker = worker
         self.latest = described["status"]
         self.is_finished = False
-        self.is_leaving = False
-        """Whether another task has the token of this task by now, and this task keeps its open pipes only."""
         self.open_pipes = 0
         self._tool_names = ToolNames(*described["toolNames"])
         self.offers: list[dict[str, Any]] = described["offers"]
@@ -123,6 +121,8 @@ class LoadAttempts:
         self._loop = host.loop
         self._left = most
         self.until: float = self._loop.time() + LOAD_PATIENCE
+        self.latest: Worker | None = None
+        """The process that was started last."""
         self.avoid: frozenset[str] = frozenset()
         """The numbers of the nodes that failed."""
 
@@ -194,7 +194,31 @@ class WorkerPool:
         """The workers that have not ended, by number."""
         self.starting: set[asyncio.Task[Worker]] = set()
         """The starts that are under way."""
+        self.first_current = 0
+        """The number of the first worker with the current code of nodes: loads in workers before it are made again."""
         self.is_closed = False
+
+    async def renew(self) -> None:
+        """Start a worker with changed code of nodes, in the place of the one that was started ahead, and use no former one for
+        loads any more. Raises `RrextError`, and changes nothing, if none starts; a cancel ends the one that starts.
+        """
+        attempts = LoadAttempts(self._host, 1)
+        start = self._begin(NO_RESOURCES, self.links, attempts)
+        try:
+            worker = await shielded(start)
+        except asyncio.CancelledError:
+            if attempts.latest is not None and not attempts.latest.ready.done():
+                attempts.latest.expects_end = True
+                attempts.latest.kill()  # its import may hang
+            self._host.spawn(self._end(start), "end of a worker that nobody wants")
+            raise
+        self.first_current = worker.number
+        warm, self._warm = self._warm, start
+        if warm is not None:
+            self._host.spawn(self._end(warm), "end of a worker with former code")
+        for former in self.workers.values():
+            if former.number < worker.number and not former.ready.done():
+                former.kill()  # who waits for it gets another one
 
     def warm_up(self) -> None:
         """Start a worker ahead of its use, if none is."""
@@ -271,6 +295,8 @@ class WorkerPool:
                     return worker
                 if self.is_closed:
                     break
+                if worker.number < self.first_current:
+                    continue
                 if not attempts.may_go_on_without(worker):
                     raise worker.error()
         raise ShuttingDown("the server ends")
@@ -283,7 +309,7 @@ class WorkerPool:
         number = self._number
         settings = msgspec.structs.replace(self._settings, number=number)
         link = await links.start(settings, resources, attempts)
-        worker = self.workers[number] = Worker(number, link, self._host, self._home)
+        worker = self.workers[number] = attempts.latest = Worker(number, link, self._host, self._home)
         if self.is_closed:
             worker.expects_end = True
             worker.kill()
@@ -352,6 +378,8 @@ class RemoteLoader:
                     self._engine.tasks.require_room(owner, more=0)
                 if replaces is None:
                     self._engine.begin(task)
+                elif worker.is_over:  # before it has the place of the other one
+                    raise worker.error()
             except BaseException:
                 self.drop(worker)
                 raise
@@ -366,11 +394,15 @@ class RemoteLoader:
         while True:
             worker = await self._engine.pool.take(resources, attempts=attempts)
             try:
-                return await self._loaded_in(worker, pipeline, options, more, is_restart=is_restart)
+                task = await self._loaded_in(worker, pipeline, options, more, is_restart=is_restart)
             except BaseException as error:
                 self.drop(worker)
                 if not isinstance(error, TaskLost) or not attempts.may_go_on_without(worker):
                     raise
+            else:
+                if worker.number >= self._engine.pool.first_current:
+                    return task
+                self.drop(worker)
 
     async def _loaded_in(
         self,
@@ -412,20 +444,42 @@ begin anew."""
 
 
 class OperatorFiles:
-    """Loads files. A pipeline whose process was lost is loaded again: at once, then after growing delays while that goes on."""
+    """Loads files. A pipeline whose process was lost is loaded again: at once, then after growing delays while that goes on,
+    and when its file changes.
+    """
 
-    def __init__(self, host: Host, loader: RemoteLoader) -> None:
-        self._host = host
-        self._loader = loader
+    def __init__(self, engine: TaskEngine) -> None:
+        self._engine = engine
+        self._host = engine.host
         self._tokens: set[str] = set()
         self._delays: dict[str, float] = {}
         """Token → the seconds before the next attempt."""
+        self._lost: dict[str, dict[str, Any]] = {}
+        """Token → the arguments of the next attempt for a pipeline that was lost."""
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def load(self, **given: Any) -> RemoteTask:
         """Load a pipeline by the arguments of `RemoteLoader.load`."""
-        task = await self._loader.load(**given)
+        task = await self._engine.loader.load(**given)
         self._tokens.add(task.token)
         return task
+
+    async def load_again(self, token: str, text: bytes | None) -> None:
+        """Load a file that has changed, or the same pipeline, in the place of its task or of the one that was lost. Raises as
+        `exchange` does.
+        """
+        async with self._turns[token]:
+            while (given := self._lost.get(token)) is None:
+                task = self._engine.tasks.get(token)
+                if not self.has(task):
+                    raise TaskAlreadyRunning("a client has taken the token of this pipeline")
+                try:
+                    return await self._engine.exchange(task, text)
+                except TaskNotRegistered:
+                    if token not in self._lost:
+                        raise
+            await self.load(**(given if text is None else {**given, "pipeline": text}))
+            del self._lost[token]
 
     def has(self, task: RemoteTask) -> bool:
         """Whether a task is that of a file."""
@@ -444,23 +498,28 @@ class OperatorFiles:
 
     def _come_back(self, given: dict[str, Any]) -> None:
         token = given["token"]
+        self._lost[token] = given
         delay = self._delays.get(token, 0.0)
         self._delays[token] = min(max(2 * delay, FIRST_RELOAD_DELAY), LAST_RELOAD_DELAY)
         log.warning("pipeline %s is loaded again in %g seconds", token, delay)
 
         def begin() -> None:
-            self._host.spawn(self._loaded_again(given), f"pipeline {token} again")
+            self._host.spawn(self._come_back_now(token), f"pipeline {token} again")
 
         self._host.clock.call_later(delay, begin)
 
-    async def _loaded_again(self, given: dict[str, Any]) -> None:
-        try:
-            await self.load(**given)
-        except ShuttingDown:
-            return
-        except TaskAlreadyRunning:
-            self._tokens.discard(given["token"])
-            log.warning("pipeline %s is not loaded again: a client has taken its token", given["token"])
-        except RrextError as error:
-            log.error("pipeline %s cannot be loaded again: %s", given["token"], error.message)
-            self._come_back(given)
+    async def _come_back_now(self, token: str) -> None:
+        async with self._turns[token]:
+            given = self._lost.pop(token, None)
+            if given is None:
+                return  # its file has changed meanwhile
+            try:
+                await self.load(**given)
+            except ShuttingDown:
+                return
+            except TaskAlreadyRunning:
+                self._tokens.discard(token)
+                log.warning("pipeline %s is not loaded again: a client has taken its token", token)
+            except RrextError as error:
+                log.error("pipeline %s cannot be loaded again: %s", token, error.message)
+                self._come_back(given)

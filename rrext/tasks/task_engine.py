@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rrext.engine.base_engine import LEAVING_INTERVAL, BaseEngine, EndReason
+from rrext.engine.base_engine import BaseEngine, EndReason
 from rrext.engine.host.host import Host
 from rrext.engine.interface import operations
 from rrext.engine.interface.call import Call, Caller
@@ -99,7 +99,7 @@ class TaskEngine(BaseEngine[RemoteTask]):
         self.loader = RemoteLoader(self)
         self.outside_links: WorkerLinks | None = None
         """Where the worker of what requests name without a task runs, if not with all others."""
-        self.files = OperatorFiles(host, self.loader)
+        self.files = OperatorFiles(self)
         self._references = ReferenceRoutes(self, KnownReferences())
         self._questions = WorkerQuestions(self)
         self.stderr = WorkerStderr(environment, host.connections, self.limits.max_log_text)
@@ -177,7 +177,7 @@ class TaskEngine(BaseEngine[RemoteTask]):
 
     def _worker_of_pipe(self, pipe_id: int) -> Worker:
         worker = self.pool.workers.get(pipe_id >> PIPE_BITS)
-        if worker is None or worker.task is None or (worker.task.stopping and not worker.task.is_leaving):
+        if worker is None or worker.task is None or worker.task.stopping:
             raise PipeNotOpen.of(pipe_id)
         return worker
 
@@ -218,6 +218,9 @@ class TaskEngine(BaseEngine[RemoteTask]):
             self.loader.drop(task.worker)
             raise
 
+    def drop(self, task: RemoteTask) -> None:
+        self.loader.drop(task.worker)
+
     async def load_file(self, text: bytes, *, token: str, name: str, folder: str, partial: bool) -> list[dict[str, Any]]:
         """Load a pipeline of the operator, which comes back if its process is lost; the components that are unavailable, with
         the reasons.
@@ -229,27 +232,23 @@ class TaskEngine(BaseEngine[RemoteTask]):
         """What the worker of a pipeline needs, and what it is told beside the pipeline. On one machine both are nothing."""
         return NO_RESOURCES, {}
 
-    async def move(self, task: RemoteTask) -> None:
-        """Load a task in another worker, which gets the new calls; open pipes have the time of a drain to end where they are.
+    async def load_again(self, token: str, text: bytes | None) -> None:
+        await self.files.load_again(token, text)
 
-        Raises `RrextError`, and leaves the task as it is, if that cannot be.
-        """
-        new = await self.loader.load(task.pipeline, replaces=task, **{**task.options, "token": task.token})
-        if task.stopping:  # meanwhile
-            self.loader.drop(new.worker)
-            return
-        task.is_leaving = new.is_restarted = True
-        self._retire(task)
-        self.begin(new)
-        with suppress(TimeoutError, RrextError):
-            async with asyncio.timeout(self.limits.drain):
-                while True:
-                    task.take_statuses(await task.worker.ask_living("worker_status", {}))
-                    if not (task.open_pipes or task.worker.calls):
-                        break
-                    await asyncio.sleep(LEAVING_INTERVAL)
-        task.is_leaving = False
-        await self.unload(task, "restarted")
+    async def try_code(self) -> None:
+        await self.pool.renew()
+
+    async def _is_busy(self, task: RemoteTask) -> bool:
+        worker = task.worker
+        if worker.is_called:
+            return True
+        try:
+            told = await worker.status()
+        except RrextError:  # it has ended
+            return False
+        if told is not None:
+            task.take_statuses(told)
+        return told is None or task.open_pipes > 0 or worker.is_called
 
     # -- the end of a task
 
@@ -274,9 +273,17 @@ class TaskEngine(BaseEngine[RemoteTask]):
             return
         task.is_finished = True
         self._note_end(task, reason, **more)
-        self.files.ended(task, reason)
+        if task not in self.leaving:
+            self.files.ended(task, reason)
 
     # -- what workers tell
+
+    def note_sources(self, paths: list[str]) -> None:
+        self.late_sources.update(paths)
+
+    def _leave(self, task: RemoteTask) -> None:
+        super()._leave(task)
+        self._references.forget(task.worker)
 
     def task_retired(self, worker: Worker, status: dict[str, Any], totals: dict[str, int]) -> None:
         if worker.task is not None:
@@ -348,10 +355,11 @@ class TaskEngine(BaseEngine[RemoteTask]):
         if worker.expects_end:
             return
         words = worker.error().message
-        log.error("%s", words)
-        if task is not None and (task.stopping or self.tasks.running(task.token, task.scope) is task):
+        if worker.ready.done():  # else who waits for its start tells why
+            log.error("%s", words)
+        if task is not None and (task.stopping or task in self.leaving or self.tasks.running(task.token, task.scope) is task):
             self._retire(task)
-            reason: EndReason = "restarted" if task.is_leaving else "lost"
+            reason: EndReason = "restarted" if task in self.leaving else "lost"
             told = {"exitCode": worker.link.exit_code, "exitMessage": error.message}
             self._finish(task, reason, **told, errors=[*task.latest["errors"], words])
 
@@ -433,7 +441,8 @@ class TaskEngine(BaseEngine[RemoteTask]):
     async def aclose(self) -> None:
         """End all tasks and their processes. Stuck ones are killed."""
         try:
-            await asyncio.gather(*(self.unload(task, "closed", LAST_CALLS_TIMEOUT) for task in self.tasks))
+            ends = [self.unload(task, "closed", LAST_CALLS_TIMEOUT) for task in self.tasks]
+            await asyncio.gather(*ends, self._end_leaving())
             await self.pool.close(STOP_MARGIN)
         finally:
             for worker in list(self.pool.workers.values()):
@@ -622,9 +631,13 @@ class ReferenceRoutes:
         """Forget a connection."""
         self._known.disconnect(connection_id)
 
+    def forget(self, worker: Worker) -> None:
+        """Forget the names that a worker knew: another one has its pipeline, or it has ended."""
+        self._known.drop(worker)
+
     def lost(self, worker: Worker) -> None:
         """Forget a worker that has ended."""
-        self._known.drop(worker)
+        self.forget(worker)
         outside = self._outside
         if outside is None or not outside.done() or outside.cancelled():
             return

@@ -412,6 +412,11 @@ class Worker:
             else:
                 await asyncio.sleep(ANSWER_PATIENCE)
 
+    @property
+    def is_called(self) -> bool:
+        """Whether it has calls, or some wait to be passed on to it."""
+        return bool(self.calls) or self.gate.is_used
+
     def caller_of(self, caller: int) -> Caller | None:
         """The caller of a number."""
         return self._by_number.get(caller)
@@ -643,6 +648,7 @@ class Worker:
         "worker_ask": lambda self, body, tail: self._home.asked(self, body, tail),
         "worker_ask_cancelled": lambda self, body, tail: self._home.ask_cancelled(self, msgspec.json.decode(body)["ask"]),
         "worker_done": _on_done,
+        "worker_sources": lambda self, body, tail: self._home.note_sources(msgspec.json.decode(body)["paths"]),
         "worker_looked": _on_looked,
         "worker_retired": _on_retired,
         "worker_ended": _on_ended,
@@ -853,6 +859,10 @@ class Home(Protocol):
 
     def task_ended(self, worker: Worker, reason: Any, status: dict[str, Any]) -> None:
         """The task has ended."""
+        ...
+
+    def note_sources(self, paths: list[str]) -> None:
+        """Note the files of the operator's code that the worker has loaded."""
         ...
 
     def publish(self, event: Any) -> None:

@@ -126,6 +126,10 @@ def _serve(
             assert isinstance(session, WorkerSession)
             session.connection.raw_tail = True
             engine.session = session
+            if settings.tells_sources:
+                from rrext.server.reload import tell_sources  # for developers alone
+
+                engine.host.spawn(tell_sources(engine.notify, settings.nodes), "sources")
             engine.notify("worker_ready", {})
 
         return ServingProcess(

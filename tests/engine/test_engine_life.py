@@ -536,3 +536,34 @@ async def test_the_reason_why_a_tool_cannot_be_described_has_no_value_of_a_varia
         listed = await w.ask(ListTools()).answer()
         assert "tr0ub4dor" not in listed["undescribed"][0]["message"]
         assert "${ROCKETRIDE_KEY}" in listed["undescribed"][0]["message"]
+
+
+@pytest.mark.parametrize("closes", [False, True])
+async def test_a_call_on_a_former_version_has_its_time_and_is_cancelled_then_or_at_the_end(closes: bool) -> None:
+    lot = AsyncPark()
+
+    class Stayer(Node):
+        provider = "stayer"
+        lanes = {"text": ()}
+
+        @tool_function
+        async def stay(self) -> None:
+            await lot.stay()
+
+        @tool_function
+        def here(self) -> bool:
+            return True
+
+    async with world(Stayer) as w:
+        asked = w.tool("stay")
+        await until(lambda: lot.inside)
+        key = w.task.public_token
+        await w.engine.exchange(w.task, patience=60 if closes else 0.01)
+        assert w.engine.task("t") is not w.task
+        assert w.engine.task("t").public_token == key
+        assert await w.tool("here").result()
+        if closes:
+            assert list(w.engine.leaving) == [w.task]
+            await w.engine.aclose()
+        assert (await asked.error()).code == "cancelled"
+        await until(lambda: w.task.stopping and not lot.inside)

@@ -46,6 +46,30 @@ async def test_a_process_that_dies_as_soon_as_its_pipeline_is_loaded_fails_the_e
             await world.tool("a", "pid")
 
 
+async def test_a_process_that_dies_as_soon_as_a_new_version_is_loaded_leaves_the_former_one_its_place() -> None:
+    async with routed() as world:
+        former = await world.execute("a")
+        worker = await world.engine.pool.take()
+        ask = worker.ask
+
+        async def dies(command: str, *given: Any) -> object:
+            body = await ask(command, *given)
+            worker.kill()
+            await worker.ended
+            return body
+
+        worker.ask = dies  # type: ignore[method-assign]
+
+        async def take(*_: object, **__: object) -> object:
+            return worker
+
+        world.engine.pool.take = take  # type: ignore[method-assign, assignment]
+        assert former.task is not None
+        with pytest.raises(TaskLost):
+            await world.engine.exchange(former.task)
+        assert await world.tool("a", "pid") == former.link.pid
+
+
 async def test_a_call_of_a_process_that_has_ended_is_answered() -> None:
     async with routed() as world:
         worker = await world.execute("a")
@@ -183,3 +207,55 @@ async def test_a_call_that_its_worker_refuses_is_answered_while_somebody_watches
         with pytest.raises(TaskLost):
             await world.tool("a", "pid")
         assert [event.code for event in ended] == ["task_lost"]
+
+
+async def test_a_call_on_a_former_version_has_its_time_and_is_cancelled_then() -> None:
+    async with routed() as world:
+        worker = await world.execute("a")
+        call = Noted(world.engine, tool_of("a", "wait"))
+        assert worker.task is not None
+        await world.engine.exchange(worker.task, patience=0.01)
+        assert await world.tool("a", "pid") != worker.link.pid
+        await worker.ended
+        await until(lambda: not world.engine.leaving)
+        assert [answer.code for answer in call.answers] == ["cancelled"]
+
+
+async def test_the_end_of_the_engine_ends_former_versions() -> None:
+    async with routed() as world:
+        worker = await world.execute("a")
+        call = Noted(world.engine, tool_of("a", "wait"))
+        assert worker.task is not None
+        await world.engine.exchange(worker.task)
+        assert [each.worker for each in world.engine.leaving] == [worker]
+    assert ([answer.code for answer in call.answers], worker.is_over) == (["cancelled"], True)
+
+
+async def test_a_former_version_whose_process_dies_leaves_the_new_one_alone() -> None:
+    async with routed() as world:
+        worker = await world.execute("a")
+        call = Noted(world.engine, tool_of("a", "wait"))
+        assert worker.task is not None
+        await world.engine.exchange(worker.task)
+        worker.kill()
+        await until(lambda: not world.engine.leaving)
+        assert [answer.code for answer in call.answers] == ["task_lost"]
+        assert await world.tool("a", "pid") != worker.link.pid
+
+
+async def test_a_pipeline_that_is_loaded_while_code_changes_is_loaded_with_the_new_code() -> None:
+    async with routed() as world:
+        pool, taken = world.engine.pool, list[int]()
+        take = pool.take
+
+        async def takes(*given: Any, **more: Any) -> object:
+            worker = await take(*given, **more)
+            taken.append(worker.number)
+            if len(taken) == 1:
+                await pool.renew()
+            return worker
+
+        pool.take = takes  # type: ignore[method-assign, assignment]
+        worker = await world.execute("a")
+        assert (len(taken), worker.number) == (2, taken[1])
+        assert taken[0] < pool.first_current <= taken[1]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
-from importlib.util import cache_from_source
 from typing import Any, Final, TypeAlias, cast
 
 import msgspec
@@ -15,7 +13,7 @@ from pygls.uris import to_fs_path
 from rrext.editor.analysis import AnalysisSettings
 from rrext.errors import RrextError, UsageError, near_matches
 from rrext.pipefile.catalog.catalog import Catalog
-from rrext.pipefile.catalog.plugins import load_nodes
+from rrext.pipefile.catalog.plugins import drop_compiled, load_nodes
 from rrext.pipefile.environment import Environment
 from rrext.project import find_project
 from rrext.references import KnownConnection
@@ -179,7 +177,7 @@ class OwnNodes:
         """Load the code again, as `load` does. If a part of it fails, its former modules stay."""
         for path, state in self._seen.items():
             if _state_of(path) != state:
-                _drop_bytecode(path)
+                drop_compiled((path,))
         former = {name: sys.modules.pop(name) for name in self._modules if name in sys.modules}
         complaints = self.load(catalog)
         if complaints:
@@ -229,12 +227,6 @@ def _own_modules(names: Iterable[str]) -> dict[str, str]:
 def _is_installed(path: str) -> bool:
     library = os.path.dirname(os.__file__) + os.sep
     return path.startswith(library) or not set(path.split(os.sep)).isdisjoint(_PACKAGES)
-
-
-def _drop_bytecode(path: str) -> None:
-    """Remove compiled code, which Python takes for current if the source has the same size and second."""
-    with suppress(OSError, NotImplementedError):
-        os.unlink(cache_from_source(path))
 
 
 def _state_of(path: str) -> _State:

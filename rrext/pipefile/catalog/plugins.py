@@ -58,7 +58,7 @@ def source_files(targets: Iterable[str]) -> dict[str, str]:
 
 @cache
 def _place_of(file: str) -> str:
-    """The path of a module's file, which stays: `--reload` asks for those of all modules three times a second."""
+    """The path of a module's file, which stays."""
     return os.path.realpath(file)
 
 
@@ -67,13 +67,9 @@ def reload_nodes(targets: Sequence[str]) -> list[type[Node]]:
 
     Raises `PluginError`, and leaves the modules as they were, if that fails.
     """
-    from importlib.util import cache_from_source
-
     files = source_files(targets)
     before = {name: sys.modules.pop(name) for name in files}
-    for path in files.values():
-        with suppress(OSError):  # what was compiled counts as new for a second
-            os.unlink(cache_from_source(path))
+    drop_compiled(files.values())
     try:
         return [node for target in targets for node in load_nodes(target)]
     except BaseException:
@@ -81,6 +77,15 @@ def reload_nodes(targets: Sequence[str]) -> list[type[Node]]:
             del sys.modules[name]
         sys.modules.update(before)
         raise
+
+
+def drop_compiled(paths: Iterable[str]) -> None:
+    """Remove compiled code, which Python takes for current if the source has the same size and second."""
+    from importlib.util import cache_from_source
+
+    for path in paths:
+        with suppress(OSError, NotImplementedError):
+            os.unlink(cache_from_source(path))
 
 
 def _is_below(path: str, place: str) -> bool:

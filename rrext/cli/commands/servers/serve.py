@@ -268,8 +268,8 @@ def _check_isolation(args: argparse.Namespace) -> None:
             raise UsageError("--task-memory is for processes of tasks: it needs --isolation process")
         if args.task_memory < MIN_TASK_MEMORY:
             raise UsageError(f"--task-memory must be at least {MIN_TASK_MEMORY // MIB}M")
-    if args.reload and args.isolation == "process":
-        raise UsageError("--reload loads into this process: it needs --isolation none")
+    if args.reload and args.cluster is not None:
+        raise UsageError("--reload is for pipelines on this machine: other machines have other files, so leave out --cluster")
 
 
 def cluster_from(args: argparse.Namespace) -> dict[str, Any]:
@@ -457,6 +457,7 @@ def _worker_settings(args: argparse.Namespace, environment: Environment, limits:
         log_file=None if args.log_file is None else os.path.abspath(args.log_file),
         modules=list(sys.path),
         shares_root=args.shared_root,
+        tells_sources=args.reload,
     )
 
 
