@@ -164,10 +164,10 @@ async def test_an_account_that_cannot_be_used_is_one_of_three_errors(
 
 async def test_a_key_that_is_refused_makes_the_connection_invalid_and_is_not_told() -> None:
     with api_host(ComposioApi(STARS)) as host:
-        async with composio(host, key="ak_falsch_4712") as provider:
+        async with composio(host, key="ak_falsch_gluon") as provider:
             with pytest.raises(ConnectionInvalid, match="refuses its key: .* answered 401: Invalid API key") as caught:
                 await provider.tools()
-    assert "4712" not in caught.value.message
+    assert "gluon" not in caught.value.message
 
 
 async def test_an_account_that_expires_fails_its_calls() -> None:
