@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from browser import Browser, Page, running_browser
+from free_ports import free_port
 from ws_server import ADA, BOB, PATIENCE, WsClient, WsServer, keys_file
 
 pytestmark = [pytest.mark.system, pytest.mark.promise("ws:page"), pytest.mark.timeout(180)]
@@ -354,13 +355,12 @@ def test_the_key_is_asked_for_and_kept_in_memory_alone(browser: Browser, server:
 
 
 def test_a_page_left_open_outlives_a_restart_and_asks_again_for_a_key_that_is_revoked(browser: Browser, tmp_path: Path) -> None:
-    keys = keys_file(tmp_path)
-    with WsServer("--keys", str(keys)) as first, browser.page(url(first)) as page:
+    keys, address = keys_file(tmp_path), f"127.0.0.1:{free_port()}"
+    with WsServer("--keys", str(keys), address=address) as first, browser.page(url(first)) as page:
         page.until("!document.getElementById('login').hidden")
         page.type(ADA)
         page.press("Enter")
         page.until("document.querySelector('.toggle')")
-        address = f"127.0.0.1:{first.port}"
         first.end()
         page.until("document.body.dataset.connection === 'lost'")
         shot(page, "lost")
