@@ -109,6 +109,7 @@ class ServingProcess:
         self._is_fork = False
         self._peers: dict[Peer, int | None] = {}
         self._make_reader, self._make_sink = reader, sink
+        self._claimed = claimed
         self._stdio = self._stdio_peer(claimed, connect_stdio(limits), caller, kind) if serves_stdio else None
         if self._stdio is not None:
             on_stdio(engine, self._stdio.session)
@@ -178,6 +179,7 @@ class ServingProcess:
         if self._listener is not None:
             self._listener.start(self)
         if self._stdio is not None:
+            self._claimed.frames_begin()
             self._reader.start()
 
     def _in_fork(self) -> None:

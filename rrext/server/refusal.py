@@ -22,18 +22,23 @@ def refusal_of(files: Sequence[tuple[str, InvalidPipeline]]) -> InvalidPipeline:
     return InvalidPipeline(f"{path}: {first.message}{more}", hint=first.hint, data={"problems": problems})
 
 
-def answer_first_request(read_fd: int, write_fd: int, error: RrextError, limits: Limits) -> None:
-    """Answer the first request of a client with an error, if it arrives within `eof_grace`. A terminal is no client."""
+def answer_first_request(read_fd: int, write_fd: int, error: RrextError, limits: Limits) -> bool:
+    """Answer the first request of a client with an error, if it arrives within `eof_grace`. A terminal is no client.
+
+    Returns whether there was one to answer.
+    """
     if os.isatty(read_fd):
-        return
+        return False
     until = monotonic() + limits.eof_grace
     connection = ServerConnection(ContentLength(limits), limits)
     try:
         request = _first_request(read_fd, connection, until)
         if request is not None and request.id is not None:
             _write(write_fd, b"".join(connection.error(request.id, request.command, error)), until)
+            return True
     except OSError:
-        return  # the client is gone
+        pass  # the client is gone
+    return False
 
 
 def _first_request(fd: int, connection: ServerConnection, until: float) -> Request | None:

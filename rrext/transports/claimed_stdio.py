@@ -20,25 +20,32 @@ class ClaimedStdio:
     `read_fd` blocks and `write_fd` does not; children inherit neither. Descriptor 0 is `/dev/null`, and 1 is a copy of 2:
     `input()` reads the end of file, and output of Python, C code and children goes to stderr. `sys.stdout` and `sys.stderr`
     never block; unread output is dropped and counted (`stderr`, the writer behind both).
+
+    If 1 and 2 are one pipe or socket (`2>&1`) whose reader expects `frames`, that output would be read as frames. So printed
+    messages are held until either `frames_begin`, and from then on dropped, or `no_frames_come`, which writes them. A terminal
+    as stdin is no client: messages are written at once.
     """
 
     __slots__ = ("_blocking", "_saved", "_streams", "read_fd", "stderr", "write_fd")
 
-    def __init__(self) -> None:
+    def __init__(self, *, frames: bool = True) -> None:
         os.fstat(0)
         os.fstat(1)
         if not _is_open(2):
             _point(2, _null())
+        is_shared = frames and not os.isatty(0) and _is_same_pipe(1, 2)
         self._saved = [_private(fd) for fd in (0, 1, 2)]
         self._blocking = [os.get_blocking(fd) for fd in self._saved]
         self._streams: tuple[TextIO | None, TextIO | None] = (sys.stdout, sys.stderr)
         self.read_fd = _own_reader(0)
         self.write_fd = _own_writer(1)
         _point(0, _null())
-        if _is_same_pipe(1, 2):  # `2>&1`: printed output would be read as frames
+        if is_shared:
             _point(2, _null())
         os.dup2(2, 1)
         self.stderr = LossyWriter(2, _dropped)
+        if is_shared:
+            self.stderr.hold()
         self._rebind()
         os.register_at_fork(after_in_child=self._close_in_child)
 
@@ -48,6 +55,14 @@ class ClaimedStdio:
                 stream.flush()
         sys.stdout = lossy_text(self.stderr, 1, "<stdout>")
         sys.stderr = lossy_text(self.stderr, 2, "<stderr>")
+
+    def frames_begin(self) -> None:
+        """From now on a peer reads frames: held messages are dropped, as those that follow."""
+        self.stderr.release(None)
+
+    def no_frames_come(self) -> None:
+        """Write held messages, and those that follow, to the pipe: the service ends before its first frame."""
+        self.stderr.release(self.write_fd)
 
     def silence(self) -> None:
         """Redirect output of C code and children to nowhere, because stderr has no reader and writing would kill them."""
@@ -78,9 +93,12 @@ class ClaimedStdio:
         return f"<ClaimedStdio read_fd={self.read_fd} write_fd={self.write_fd}>"
 
 
-def claim_stdio() -> ClaimedStdio:
-    """Claim stdin and stdout; call it before any code that might print. Raises `OSError` when one of them is closed."""
-    return ClaimedStdio()
+def claim_stdio(*, frames: bool = True) -> ClaimedStdio:
+    """Claim stdin and stdout; call it before any code that might print. `frames` tells whether stdout will carry any.
+
+    Raises `OSError` when one of them is closed.
+    """
+    return ClaimedStdio(frames=frames)
 
 
 def open_missing() -> None:

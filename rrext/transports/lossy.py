@@ -38,9 +38,8 @@ class LossyWriter:
 
         `on_failure` is called without a lock for a write that a file refuses, and again only after one that succeeded.
         """
-        own = reopen(fd, os.O_WRONLY)
-        self._fd = os.dup(fd) if own is None else own
-        self._polls = own is None and not S_ISREG(os.fstat(fd).st_mode)
+        self._open(fd)
+        self._is_held = False
         self._notice = notice
         self._on_failure = on_failure
         self._failure: OSError | None = None
@@ -51,6 +50,11 @@ class LossyWriter:
         self._drops = 0
         self._waiter: threading.Thread | None = None
         os.register_at_fork(after_in_child=self._forget)
+
+    def _open(self, fd: int) -> None:
+        own = reopen(fd, os.O_WRONLY)
+        self._fd = os.dup(fd) if own is None else own
+        self._polls = own is None and not S_ISREG(os.fstat(fd).st_mode)
 
     def fileno(self) -> int:
         """The descriptor of the output."""
@@ -70,12 +74,29 @@ class LossyWriter:
                 self._drops += 1
                 return
             self._put(message)
-            self._send_backlog()
-            if self._backlog and self._waiter is None:
-                self._wait_in_thread()
+            if not self._is_held:
+                self._send_or_wait()
             failure, self._failure = self._failure, None
         if failure is not None:
             self._on_failure(failure)
+
+    def hold(self) -> None:
+        """Let messages wait, up to the limit, until `release`."""
+        self._is_held = True
+
+    def release(self, fd: int | None) -> None:
+        """Write the held messages, and all that follow, to the file behind `fd`; with None the held ones are lost."""
+        with self._lock:
+            if not self._is_held:
+                return
+            self._is_held = False
+            if fd is None:
+                self._backlog.clear()
+                self._waiting = self._drops = 0
+                return
+            os.close(self._fd)
+            self._open(fd)
+            self._send_or_wait()
 
     def flush(self, seconds: float) -> bool:
         """Wait at most `seconds` for a slow reader. Returns whether everything is written."""
@@ -98,6 +119,11 @@ class LossyWriter:
             self._put(self._notice(drops))
         self._backlog.append(message)
         self._waiting += len(message)
+
+    def _send_or_wait(self) -> None:
+        self._send_backlog()
+        if self._backlog and self._waiter is None:
+            self._wait_in_thread()
 
     def _send_backlog(self) -> None:
         while self._backlog:

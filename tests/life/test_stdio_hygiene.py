@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
+import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
-from raw_client import Ended, FrameReader, Server, request, tool
+from forked import process
+from raw_client import Ended, FrameReader, Server, environment, request, tool
 
 
 @pytest.mark.promise("stdio:stdout:frames-only")
@@ -115,8 +120,56 @@ def test_stderr_into_the_same_pipe_as_stdout_leaves_frames_alone(spawn: Callable
     assert server.call("add", {"a": 1}) == 2
 
 
+@pytest.mark.parametrize("words", ["serve nosuch.pipe", "mcp nosuch.pipe", "lsp --log-file nosuch/log"])
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+def test_a_start_that_fails_says_why_in_the_one_pipe_of_stdout_and_stderr(words: str, kind: str) -> None:
+    done = merged(words.split(), b"", kind)
+    assert (done.returncode, done.stdout.count(b"\n")) == (2, 1)
+    assert re.fullmatch(rb"rrext: .*nosuch.*: No such file or directory\n", done.stdout)
+
+
+def test_a_refused_pipeline_is_answered_in_the_one_pipe_or_else_told_in_words(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.pipe"
+    wrong.write_text('{"components": 3}')
+    told = merged(["serve", str(wrong)], b"")
+    assert (told.returncode, told.stdout.startswith(f"{wrong}:1:16: error: ".encode())) == (2, True)
+    answered = merged(["serve", str(wrong)], request(1, "rrext_ping"))
+    assert (answered.returncode, answered.stdout.startswith(b"Content-Length: ")) == (2, True)
+    assert b"1:16: error" not in answered.stdout
+
+
+def test_a_server_without_frames_on_stdout_tells_all_in_the_one_pipe() -> None:
+    with TemporaryDirectory(prefix="rrext-") as folder:  # a socket's path has at most 107 bytes
+        words = [*PROGRAM, "serve", "--listen", f"unix:{folder}/s"]
+        with process(words, stdin=subprocess.DEVNULL, stdout=-1, stderr=subprocess.STDOUT, env=environment()) as server:
+            try:
+                assert server.stdout is not None
+                assert server.stdout.readline() == f"rrext: listening at unix:{folder}/s\n".encode()
+            finally:
+                server.kill()
+
+
+PROGRAM = [sys.executable, "-m", "rrext"]
+
+
+def merged(words: list[str], given: bytes, kind: str = "pipe") -> subprocess.CompletedProcess[bytes]:
+    """A command that runs to its end, with stdout and stderr in one pipe or socket."""
+    ends = [end.detach() for end in socket.socketpair()] if kind == "socket" else os.pipe()
+    with (
+        open(ends[0], "rb") as read_end,
+        open(ends[1], "wb") as both,
+        process([*PROGRAM, *words], stdin=-1, stdout=both, stderr=both, env=environment()) as started,
+    ):
+        assert started.stdin is not None
+        both.close()
+        started.stdin.write(given)
+        started.stdin.close()
+        out = read_end.read()
+    return subprocess.CompletedProcess(words, started.returncode, out)
+
+
 def test_an_empty_place_for_stderr_is_no_trouble(tmp_path: Path) -> None:
-    from raw_client import command_line, environment
+    from raw_client import command_line
 
     given = request(1, "rrext_ping") + tool(2, "prints") + tool(3, "child_prints")
     done = subprocess.run(
@@ -141,7 +194,7 @@ def test_an_empty_place_for_stderr_is_no_trouble(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("closing", ["<&-", ">&-"])
 def test_a_closed_stdin_or_stdout_is_said_and_exits_with_2(closing: str) -> None:
-    from raw_client import command_line, environment
+    from raw_client import command_line
 
     done = subprocess.run(
         ["sh", "-c", f'exec "$@" {closing}', "sh", *command_line()],

@@ -58,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
         writers.append(set_up_logging(args.log_level or ("info" if args.log_file else "warning"), args.log_file))
     except OSError as error:
         print(f"rrext: --log-file {args.log_file}: {error.strerror}", file=sys.stderr)
+        stdio.no_frames_come()
         leave(EXIT_USAGE, writers)
     loop = asyncio.new_event_loop()  # not asyncio.run, which waits at the end for tasks that ignore cancellation
     asyncio.set_event_loop(loop)
@@ -83,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
         serving = LspServing(stdio, language_server(given), parent=parent, last_words=lambda: write_last_words(writers))
         gc.freeze()  # loaded objects stay: collections can skip them
         gc.enable()
+        stdio.frames_begin()
         return await serving.run()
 
     leave(loop.run_until_complete(serve()), writers)

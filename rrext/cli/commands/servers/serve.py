@@ -229,7 +229,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         if not serves_stdio:
             open_missing()
-        stdio = claim_stdio()  # before any import of node code, whose output must not reach the client
+        stdio = claim_stdio(frames=serves_stdio)  # before any import of node code, whose output must not reach the client
     except OSError as error:
         if error.errno != errno.EBADF:
             raise
@@ -248,6 +248,8 @@ def run(args: argparse.Namespace) -> int:
         code = _serve_claimed(args, environment, connections, stdio, parent, watchdog, writers, cluster)
     except RrextError as error:
         print(f"rrext: {error.message}{f' ({error.hint})' if error.hint else ''}", file=sys.stderr)
+    finally:
+        stdio.no_frames_come()  # of no effect if they did
     leave(code, writers, watchdog)
 
 
@@ -392,10 +394,16 @@ def _serve_claimed(
         traces[0].end()
         return code
     if refused and (args.stdio or (args.listen is None and args.ws is None)):
-        from rrext.server.refusal import answer_first_request, refusal_of
-
-        answer_first_request(stdio.read_fd, stdio.write_fd, refusal_of(refused), DEFAULTS)
+        _refuse(stdio, refused)
     return EXIT_USAGE
+
+
+def _refuse(stdio: ClaimedStdio, refused: list[tuple[str, InvalidPipeline]]) -> None:
+    """Answer the first request of the client on stdio, if one comes."""
+    from rrext.server.refusal import answer_first_request, refusal_of
+
+    if answer_first_request(stdio.read_fd, stdio.write_fd, refusal_of(refused), DEFAULTS):
+        stdio.frames_begin()
 
 
 def _watch_files(args: argparse.Namespace, engine: Any) -> None:
