@@ -144,8 +144,12 @@ def test_a_pipeline_is_shown_before_the_first_use_of_another_one() -> None:
 def test_the_pipelines_of_the_pages_are_right(here: Path) -> None:
     pipelines = [name for name in files(README, DATA) if name.endswith(".pipe")]
     assert {"notes.pipe", "weather.pipe", "meaning.pipe"} <= set(pipelines)
+    pipelines.remove("private.pipe")  # the page says of what it is warned
     done = run(["rrext", "check", "--no-probe", "--nodes", "weather.py", *pipelines], cwd=here)
     assert (done.returncode, done.stdout) == (0, ""), done
+    done = run(["rrext", "check", "--no-probe", "private.pipe"], cwd=here)
+    warned = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("private.pipe:")]
+    assert (done.returncode, warned, done.stdout.count("[caution]")) == (0, ["warning:"] * 2, 2), done
 
 
 @pytest.mark.system
