@@ -5,6 +5,7 @@ Where the kernel grants namespaces, the warden moves into some of its own first 
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from typing import Any
@@ -20,8 +21,10 @@ class LandlockWalls(Walls):
 
     def __init__(self, files: Files, folder: str) -> None:
         sys.path.append(folder)
+        os.environ["HOME"] = "/"  # it asks for the home of its user, and a user whom only a number names has none
         import sandlock
 
+        del os.environ["HOME"]
         self._files = files
         self._sandlock: Any = sandlock
 

@@ -17,6 +17,8 @@ from rrext.nodes.sandbox.interpreter import executable
 pytestmark = pytest.mark.system
 
 NOBODY = 65534
+NAMELESS = 54321
+"""A user whom only a number names, as in containers."""
 SYSTEM_PYTHON = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
 
 SPEAK = """
@@ -366,5 +368,6 @@ def test_without_capabilities_it_works_the_same() -> None:
 def test_another_user_than_root_can_run_programs(name: str, attacks: list[str]) -> None:
     # As far as such a user can read an interpreter and the packages; where he cannot, the test above is what is left.
     for python in filter(runs_for_nobody, (executable(), SYSTEM_PYTHON)):
-        told = spoken(ATTACKS, "import os; result = os.getuid()", python=python, user=NOBODY, engine=name)
-        assert told["answers"] == [[0, attacks], [0, NOBODY]]
+        for user in (NOBODY, NAMELESS):
+            told = spoken(ATTACKS, "import os; result = os.getuid()", python=python, user=user, engine=name)
+            assert told["answers"] == [[0, attacks], [0, user]]
