@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,20 @@ def test_connections_are_no_lines_in_a_log_of_warnings() -> None:
             socket.body("rrext_ping")
         assert server.end() == 0
     assert server.log.splitlines() == [f"rrext: listening at {server.url}"]
+
+
+def test_a_server_without_its_packages_names_the_extra_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n\n\nclass Without:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in ('starlette', 'uvicorn'):\n"
+        "            raise ModuleNotFoundError(name)\n\n\nsys.meta_path.insert(0, Without())\n"
+    )
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    words = [sys.executable, "-m", "rrext", "serve", "--ws", "127.0.0.1:0"]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=variables, check=False)
+    line = 'rrext: --ws: uvicorn and starlette cannot be imported; install with: pip install "rrext[web]"\n'
+    assert (done.returncode, done.stderr) == (2, line)
 
 
 def test_wrong_keys_are_refused_and_the_sixth_ends_the_connection(server: WsServer) -> None:

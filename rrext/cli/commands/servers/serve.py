@@ -606,6 +606,9 @@ def web_clients(args: argparse.Namespace, environment: Environment, caller: Call
     from rrext.nodes.base.setup import missing_packages
 
     address = Address.of(args.ws)
+    missing = missing_packages("web", "uvicorn", "starlette", "websockets", "python_multipart")
+    if missing is not None:  # before what imports them
+        raise UsageError(f"--ws: {missing}")
     files = KeptFiles()
     proxies = Proxies(args.behind_proxy)
     keys = _keys(args, address, environment.redactor, files, is_behind=bool(proxies))
@@ -614,9 +617,6 @@ def web_clients(args: argparse.Namespace, environment: Environment, caller: Call
         metrics_keys = files.keep_tokens(
             args.metrics_key_file, "--metrics-key-file", "metrics key", environment.redactor, alone=True
         )
-    missing = missing_packages("web", "uvicorn", "starlette", "websockets", "python_multipart")
-    if missing is not None:
-        raise UsageError(f"--ws: {missing}")
     from rrext.faces.http.listener import HttpClients
     from rrext.faces.ws.app import WebApp
     from rrext.faces.ws.protocol import SocketProtocol
