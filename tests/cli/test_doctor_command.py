@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import pytest
-from commands import EXAMPLES, InProcess, call, environment, spawned, until
+from commands import EXAMPLES, ROOT, InProcess, call, environment, spawned, until
 from forked import completed
 
+from rrext.cli.commands.authoring.doctor import EXTRAS
 from rrext.version import __version__
 
 BROKEN = """
@@ -53,6 +57,36 @@ def test_it_tells_of_python_the_limits_and_the_nodes(run: InProcess, tmp_path: P
     assert told["worse"] == ("missing", "ValueError: no idea")
     lines = run("doctor").out.decode().splitlines()
     assert lines[0].split() == ["STATE", "WHAT", "FOUND"]
+
+
+def test_it_knows_each_extra_for_users_and_the_modules_that_it_brings(run: InProcess) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    others = {"all", "test-core", "test", "dev"}
+    assert set(EXTRAS) == set(project) - others
+    _, told = found(run)
+    missing = {what.removeprefix("extra ") for what in told if what.startswith("extra ")}
+    assert {*told["extras"][1].split(", "), *missing} == set(EXTRAS)
+
+    def packages(extra: str) -> set[str]:
+        named = [re.match(r"([\w-]+)(?:\[([\w,-]+)\])?", line) for line in project[extra]]
+        inner = [extra for name in named if name and name[1] == "rrext" for extra in name[2].split(",")]
+        return {name[1].replace("_", "-") for name in named if name}.union(*map(packages, inner))
+
+    brought = packages_distributions()
+    for extra, (_, modules) in EXTRAS.items():
+        for module in modules:
+            owners = {name.lower().replace("_", "-") for name in brought.get(module.partition(".")[0], ())}
+            is_inside = "." in module or extra in ("agent", "anthropic", "gemini")  # packages of extras of packages
+            assert is_inside or not owners or owners & packages(extra), f"{extra}: {module} is none of its packages"
+
+
+def test_an_extra_that_is_not_installed_is_missing_with_its_use_and_its_line(
+    run: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(EXTRAS, "web", ("rrext serve --ws", ("no_such_module_9f",)))
+    code, told = found(run)
+    line = 'for rrext serve --ws: no_such_module_9f cannot be imported; install with: pip install "rrext[web]"'
+    assert (code, told["extra web"]) == (0, ("missing", line))
 
 
 def test_it_tells_of_both_engines_what_they_lack(run: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:

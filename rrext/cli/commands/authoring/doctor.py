@@ -1,4 +1,4 @@
-"""`rrext doctor`: what this machine gives rrext: Python, limits, packages of nodes, connections, a server."""
+"""`rrext doctor`: what this machine gives rrext: Python, limits, extras, packages of nodes, connections, a server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rrext.connections import Connection
     from rrext.pipefile.catalog.catalog import Catalog
 
-DESCRIPTION = "Tell what rrext finds here: Python, limits, nodes and what they lack, connections, a server."
+DESCRIPTION = "Tell what rrext finds here: Python, limits, extras, nodes and what they lack, connections, a server."
 EXAMPLE = """examples:
   rrext doctor
   rrext doctor --connections servers.toml --reach
@@ -44,13 +44,53 @@ EXAMPLE = """examples:
 It asks the code of the nodes, as `rrext check` does, and connects to nothing; with --reach, to the addresses of the
 connections, to which it says nothing; with --at, to that server.
 
-Exit code 0: what was asked for is there. 1: a connection, a server or a limit is not as it must be. What nodes lack is told,
-and is no failure.
+Exit code 0: what was asked for is there. 1: a connection, a server or a limit is not as it must be. What extras and nodes
+lack is told, and is no failure.
 """
 DESCRIPTORS: Final = 64
 """Open files that a server needs at least."""
 PATIENCE: Final = 5.0
 """Seconds in which an address of a connection has to take one."""
+_DOCS: Final = ("kreuzberg", "chardet", "pypdfium2", "PIL")
+_DUCKDB: Final = ("duckdb", "pytz", "python_calamine")
+_EMBED: Final = ("numpy", "tokenizers", "safetensors")
+EXTRAS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "cli": ("prompts and Markdown of `rrext sql` and `rrext chat`, results as .xlsx", ("prompt_toolkit", "rich", "xlsxwriter")),
+    "web": ("rrext serve --ws", ("uvicorn", "starlette", "websockets", "python_multipart")),
+    "mcp": ("rrext mcp --http, servers of the Model Context Protocol", ("mcp", "uvicorn")),
+    "otel": ("--otel", ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")),
+    "cluster": ("rrext serve --cluster", ("ray", "cryptography")),
+    "keyring": ("secrets of connections in the keyring", ("keyring",)),
+    "http": ("connections to HTTP APIs", ("httpx2", "yaml")),
+    "python": ("programs of tool_python", ("sandlock",) if sys.platform == "linux" else ()),
+    "sql": ("SQLite, which comes with Python", ()),
+    "duckdb": ("DuckDB", _DUCKDB),
+    "postgres": ("PostgreSQL", ("psycopg",)),
+    "mysql": ("MySQL", ("pymysql",)),
+    "graph": ("Neo4j", ("neo4j",)),
+    "graph-embedded": ("graphs without a server", ("ladybug",)),
+    "vector": ("vectors without a server", ("qdrant_edge",)),
+    "pgvector": ("vectors in PostgreSQL", ("psycopg", "pgvector")),
+    "qdrant": ("vectors in Qdrant", ("qdrant_client",)),
+    "embed": ("embeddings", _EMBED),
+    "embed-fast": ("embeddings, faster", (*_EMBED, "onnxruntime")),
+    "knowledge": (
+        "spaces of documents, kept in step by --sync",
+        (*_DOCS, "re2", "qdrant_edge", *_DUCKDB, "httpx2", "yaml", "watchfiles", "feedparser"),
+    ),
+    "docs": ("texts of documents", _DOCS),
+    "text": ("patterns in texts", ("re2",)),
+    "images": ("images", ("PIL",)),
+    "ocr": ("texts of images", ("PIL", "rapidocr", "onnxruntime")),
+    "audio": ("audio files", ("miniaudio",)),
+    "speech": ("spoken texts", ("espeakng_loader",)),
+    "git": ("repositories of Git", ("pygit2", "re2")),
+    "llm": ("models over HTTP", ("httpx2",)),
+    "agent": ("agents", ("pydantic_ai", "openai")),
+    "anthropic": ("agents with models of Anthropic", ("pydantic_ai", "anthropic")),
+    "gemini": ("agents with models of Google", ("pydantic_ai", "google.genai")),
+}
+"""Extra of our package → what it is for, and the modules that it brings."""
 HEADS: Final = ("STATE", "WHAT", "FOUND")
 
 
@@ -74,7 +114,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 def run(args: argparse.Namespace) -> int:
     """Look, and tell; 1 if something is wrong."""
-    told = [*_machine(), *_engines(), *_nodes(catalog_from(args)), *asyncio.run(_outside(args))]
+    told = [*_machine(), *_extras(), *_engines(), *_nodes(catalog_from(args)), *asyncio.run(_outside(args))]
     if args.json:
         for each in told:
             print(msgspec.json.encode(each).decode())
@@ -98,6 +138,18 @@ def _machine() -> Iterator[Diagnosis]:
     yield Diagnosis("wrong" if few else "ok", "open files", f"{files}, of which a server needs {DESCRIPTORS} (ulimit -n)")
     limits = ", ".join(f"{name} {limit:,} bytes" for name, limit in memory_limits().items())
     yield Diagnosis("ok", "memory", limits or "no limit")
+
+
+def _extras() -> Iterator[Diagnosis]:
+    """The extras that are installed, and what each of the others is for and lacks."""
+    from rrext.nodes.base.setup import missing_packages
+
+    lacks = {extra: missing_packages(extra, *modules) for extra, (_, modules) in EXTRAS.items()}
+    there = ", ".join(extra for extra, lack in lacks.items() if lack is None)
+    yield Diagnosis("ok", "extras", there)
+    for extra, lack in lacks.items():
+        if lack is not None:
+            yield Diagnosis("missing", f"extra {extra}", f"for {EXTRAS[extra][0]}: {lack}")
 
 
 def _engines() -> Iterator[Diagnosis]:
