@@ -49,10 +49,12 @@ def painted(text: str, colour: str | None) -> str:
     return text if colour is None else f"\x1b[{colour}m{text}\x1b[0m"
 
 
-def print_listening(address: str) -> None:
-    """Announce that clients can connect."""
+def print_listening(address: str, *, page: str | None = None) -> None:
+    """Announce that clients can connect, and people at the status page, if there is one."""
     end = ". Ctrl-C ends it" if sys.stderr.isatty() else ""
     print(f"rrext: listening at {address}{end}", file=sys.stderr, flush=True)
+    if page is not None:
+        print(f"rrext: status page: {page}", file=sys.stderr, flush=True)
 
 
 ERASE = "\r\x1b[K"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -70,7 +71,17 @@ def test_connections_are_no_lines_in_a_log_of_warnings() -> None:
         with server.client() as socket:
             socket.body("rrext_ping")
         assert server.end() == 0
-    assert server.log.splitlines() == [f"rrext: listening at {server.url}"]
+    page = f"http://127.0.0.1:{server.port}/"
+    assert server.log.splitlines() == [f"rrext: listening at {server.url}", f"rrext: status page: {page}"]
+
+
+def test_a_server_says_where_its_status_page_is(server: WsServer) -> None:
+    server.heard("status page: ")
+    (page,) = re.findall(r"^rrext: status page: http://127\.0\.0\.1:(\d+)/$", server.log, re.MULTILINE)
+    assert int(page) == server.port
+    status, headers, body = server.exchange("GET", "/", None, {"Host": f"127.0.0.1:{page}"})
+    assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert b"<title>" in body
 
 
 def test_a_server_without_its_packages_names_the_extra_in_a_line(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_a_client_that_hears_of_output_and_vanishes_while_tools_report_stops_nob
                     vanish(client)
                 assert other.body("rrext_ping") == {"pong": True}
         server.end()
-        lines = server.log.splitlines()[1:]
+        lines = server.log.splitlines()[2:]
         assert not [line for line in lines if "calls that did not finish in time are given up" not in line]
         assert len(lines) <= LOST
 

@@ -83,7 +83,7 @@ def test_a_client_whose_key_is_gone_or_another_users_is_cut_off_and_its_calls_ar
             assert stranger.body("auth", auth=NEW)["userId"] == "new"
             assert bob.body("rrext_ping") == {"pong": True}
         assert server.end() == 0
-    assert sum("wrong keys: " not in line for line in server.log.splitlines()) == 1  # that it listens
+    assert sum("wrong keys: " not in line for line in server.log.splitlines()) == 2  # where it listens
 
 
 def test_the_public_key_of_a_pipeline_opens_nothing_while_its_user_has_no_key(tmp_path: Path) -> None:
@@ -142,13 +142,13 @@ def test_files_that_cannot_be_used_leave_the_keys_before_in_force_and_are_one_li
                     path.chmod(mode)
                 server.process.send_signal(signal.SIGHUP)
                 server.heard("what was read before stays in force", number)
-                assert complaint in server.log.splitlines()[number]
+                assert complaint in server.log.splitlines()[number + 1]
             assert ada.body("rrext_ping") == {"pong": True}
             assert (status(server, ADA), status(server, NEW)) == (200, 401)
             keys(path, {NEW: "new"})
             assert closed_with(ada) == 1008
         assert server.end() == 0
-    assert sum("wrong keys: " not in line for line in server.log.splitlines()) == 6
+    assert sum("wrong keys: " not in line for line in server.log.splitlines()) == 7
     assert ADA not in server.log
     assert BOB not in server.log
 
@@ -260,7 +260,7 @@ def test_new_connections_get_the_new_certificate_and_old_ones_go_on(tmp_path: Pa
             old.sendall(b"\r\n")
             assert old.recv(1000).startswith(b"HTTP/1.1 200")
         assert server.end() == 0
-    assert sum("wrong keys: " not in line for line in server.log.splitlines()) == 2
+    assert sum("wrong keys: " not in line for line in server.log.splitlines()) == 3
     key.chmod(0o640)
     for words in (("--tls-cert", str(cert), "--tls-key", str(key)), ("--tls-cert", str(key))):
         with WsServer(*words) as refused:

@@ -628,7 +628,8 @@ def web_clients(args: argparse.Namespace, environment: Environment, caller: Call
         return WebApp(process, caller, keys, metrics_keys)
 
     def announce(address: Address) -> None:
-        print_listening(f"{'ws' if tls is None else 'wss'}://{address}")
+        secure = "" if tls is None else "s"
+        print_listening(f"ws{secure}://{address}", page=f"http{secure}://{address.reachable}/")
 
     return HttpClients(
         address,
