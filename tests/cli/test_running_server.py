@@ -54,6 +54,8 @@ def test_the_log_tells_what_happens_until_ctrl_c(served: tuple[str, subprocess.P
     address, _ = served
     with spawned("logs", "--at", address) as log:
         assert log.stdout is not None
+        assert log.stderr is not None
+        assert log.stderr.readline() == b"rrext: following; Ctrl-C ends (--no-follow: only what went wrong so far)\n"
         assert "task: running: " in until(log.stdout, "running")
         assert run("send", "--at", address, "--token", "echo", EXAMPLES / "library" / "welcome.txt").code == 0
         assert "object: welcome.txt" in until(log.stdout, "counts: 1 done, 0 failed")
@@ -71,7 +73,7 @@ def test_the_log_of_one_pipeline_begins_with_its_failures_and_tells_no_other(
     broken.write_bytes(b"\xff\xfe\xfd")
     assert run("send", "--at", address, "--token", "echo", broken).code == 1
     done = run("logs", "--at", address, "--no-follow", "echo")
-    assert done.code == 0
+    assert (done.code, done.err) == (0, "")
     (line,) = done.out.decode().splitlines()
     assert line.startswith("earlier echo error: ")
     assert [json.loads(each)["event"] for each in run("logs", "--at", address, "--no-follow", "--json").out.splitlines()] == [

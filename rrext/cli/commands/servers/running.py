@@ -103,6 +103,7 @@ def _run_logs(args: argparse.Namespace) -> int:
                         results.write_line(msgspec.json.encode(told) if args.json else _line("earlier", told))
         if args.no_follow:
             return EXIT_DONE
+        print("rrext: following; Ctrl-C ends (--no-follow: only what went wrong so far)", file=sys.stderr, flush=True)
         async for event in events:
             if event.missed:
                 print(f"rrext: {event.missed} events were dropped, as they came faster than they were read", file=sys.stderr)
