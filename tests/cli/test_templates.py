@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from rrext.cli import starters
 from rrext.cli.starters import NODE_PACKAGE, STARTERS
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import ENTRY_POINTS
+from rrext.project import NAME
 
 LAST: dict[str, Any] = {
     "first": lambda done: done.value["count"] > 0,
@@ -44,7 +46,11 @@ def begun(template: str, folder: Path, name: str) -> list[list[str]]:
     done = call("init", "--template", template, name, cwd=folder)
     assert (done.code, done.out) == (0, b""), done
     first, *lines = done.err.splitlines()
-    assert first == f"rrext: {name} is written. Next:"
+    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    assert first.startswith(f"rrext: {name}")
+    assert all(each in first for each in names), first
+    assert re.search(r" (is|are) written(; the project is trusted, as you made it)?\. Next:$", first)
+    assert ("is trusted" in first) == ("rrext.toml" in names)
     for provider in Catalog().names():
         if f'"{provider}"' in (folder / name).read_text() and (missing := Catalog().class_of(provider).unavailable()):
             pytest.skip(missing)
@@ -76,13 +82,37 @@ def test_a_template_in_another_folder_works_from_here(tmp_path: Path) -> None:
     assert "Set url" in call("tool", "get_order", "number=3", cwd=tmp_path / "shop").err
 
 
+@pytest.mark.parametrize("name", ["shop", "shop/", "shop/pipeline.pipe", "deep/shop"])
+def test_a_folder_that_is_not_there_is_made_and_gets_a_pipeline(tmp_path: Path, name: str) -> None:
+    done = call("init", name, "--template", "api", cwd=tmp_path)
+    pipeline = tmp_path / name.removesuffix("/pipeline.pipe") / "pipeline.pipe"
+    assert (done.code, pipeline.is_file()) == (0, True), done
+    assert call("tool", "get_order", "number=2", cwd=pipeline.parent).value["total"] == 80
+    second = call("init", str(pipeline.parent / "second.pipe"), "--template", "api", cwd=tmp_path)
+    assert (second.code, "give another folder" in second.err, "another name" in second.err) == (2, True, False)
+
+
+def test_a_folder_that_cannot_be_made_is_named_and_nothing_stays(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").touch()
+    done = call("init", "note.txt/a.pipe", cwd=tmp_path)
+    assert (done.code, done.err) == (2, "rrext: note.txt: Not a directory\n")
+    assert call("init", "new/deep/a.pipe", "--template", "sql", cwd=tmp_path).code == 0
+    done = call("init", f"gone/{'x' * 300}.pipe", cwd=tmp_path)
+    assert (done.code, "File name too long" in done.err, (tmp_path / "gone").exists()) == (2, True, False)
+
+
 @pytest.mark.parametrize("there", ["it.pipe", "it.cases.json", "it.py", "rrext.toml"])
 def test_a_template_writes_all_of_its_files_or_none(tmp_path: Path, there: str) -> None:
     (tmp_path / there).write_text("mine")
     done = call("init", "--template", "api", "it.pipe", cwd=tmp_path)
     assert (done.code, done.err) == (
         2,
-        f"rrext: {there} is there already, and is not overwritten: give another name\n",
+        f"rrext: {there} is there already, and is not overwritten: "
+        + (
+            "a folder has one project: give another folder, as other/pipeline.pipe\n"
+            if there == NAME
+            else "give another name\n"
+        ),
     )
     assert [path.name for path in tmp_path.iterdir()] == [there]
     assert (tmp_path / there).read_text() == "mine"
@@ -100,7 +130,11 @@ def test_a_project_that_cannot_be_trusted_is_written_all_the_same_and_says_what_
         f"rrext: {tmp_path}/no folder/rrext: Not a directory: "
         f"rrext.toml counts after `rrext trust {shlex.quote(str(path))}`, which comes first"
     )
-    assert (done.code, first, bool(lines)) == (0, "rrext: it.pipe is written. Next:", True)
+    assert (done.code, first, bool(lines)) == (
+        0,
+        "rrext: it.pipe, it.cases.json, it.py and rrext.toml are written. Next:",
+        True,
+    )
     assert path.exists()
 
 

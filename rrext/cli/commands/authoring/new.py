@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     if not write(files):
         os.rmdir(name)
         return EXIT_USAGE
-    tell_next(name, NODE_PACKAGE.lines, {"folder": name, "pipeline": f"{module}.pipe"})
+    tell_next(f"{name} is written", NODE_PACKAGE.lines, {"folder": name, "pipeline": f"{module}.pipe"})
     return EXIT_DONE
 
 
