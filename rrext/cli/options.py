@@ -12,12 +12,16 @@ from rrext.columns import printable
 
 if TYPE_CHECKING:
     from rrext.connections import Connections
+    from rrext.errors import UsageError
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
 
 
-NO_PIPELINE: Final = "name a pipeline, FILE.pipe, or a default one in rrext.toml"
-"""What a command says that has no pipeline to work with."""
+def no_pipeline(args: argparse.Namespace) -> UsageError:
+    """The error of a command without a pipeline to work with."""
+    from rrext.errors import UsageError
+
+    return UsageError(getattr(args, "no_default", None) or "name a pipeline, FILE.pipe, or a default one in rrext.toml")
 
 
 class Command(NamedTuple):
@@ -150,7 +154,7 @@ def catalog_from(args: argparse.Namespace) -> Catalog:
     """The built-in nodes and those of `--nodes`. Raises `RrextError` if they cannot be loaded."""
     from rrext.pipefile.catalog.catalog import Catalog
 
-    catalog = Catalog()
+    catalog = Catalog(ignored=getattr(args, "ignored", ""))
     if args.nodes:
         from rrext.pipefile.catalog.plugins import load_nodes
 

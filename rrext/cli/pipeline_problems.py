@@ -57,8 +57,8 @@ def print_problems(
         return
     loaded = load(text, catalog, environment, strict_env=True, partial=partial)
     print_found(path, loaded, sys.stderr)
-    if loaded.partial_hint is not None:
-        print(f"rrext: {path}: {loaded.partial_hint}", file=sys.stderr)
+    if loaded.remedy is not None:
+        print(f"rrext: {path}: {printable(loaded.remedy)}", file=sys.stderr)
 
 
 def load(
@@ -104,7 +104,11 @@ def print_found(path: str, loaded: LoadedPipeline, file: TextIO) -> None:
             print(shown, file=file)
         if mark:
             print(painted(mark, colour), file=file)
-        if problem.code == "unknown_provider" and (beside := nodes_beside(given, where.text[slice(*span)].strip('"'))):
+        if (
+            problem.code == "unknown_provider"
+            and not loaded.ignored
+            and (beside := nodes_beside(given, where.text[slice(*span)].strip('"')))
+        ):
             print(f"    {beside}", file=file)
         for other, other_span in related_places(problem, where):
             other_line, other_column = where.position(other_span[0])

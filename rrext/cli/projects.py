@@ -51,9 +51,14 @@ def _without_file(words: Sequence[str], make: Make) -> argparse.Namespace | None
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     if project.allowed.pipeline is None:
-        text = f"name a pipeline: that of {project.path} is used without its name only after `rrext trust`"
-        raise UsageError(text if project.trust == "unknown" else f"{text}, as the file has changed")
+        raise UsageError(_no_default(project))
     return _filled(args, project)
+
+
+def _no_default(project: Project) -> str:
+    """Why the pipeline of a project is not used without its name."""
+    text = f"name a pipeline: that of {project.path} is used without its name only after `rrext trust`"
+    return text if project.trust == "unknown" else f"{text}, as the file has changed"
 
 
 def _is_pipeline(word: str, command: str) -> bool:
@@ -97,6 +102,9 @@ def _project_at(folder: str | None, named: str | None) -> Project | None:
 def _filled(args: argparse.Namespace, project: Project) -> argparse.Namespace:
     """The arguments, with the settings of the project where no option was given."""
     settings = project.allowed
+    if settings != project.settings:
+        args.ignored = project.path if project.settings.nodes or project.settings.env else ""
+        args.no_default = None if project.settings.pipeline is None else _no_default(project)
     vars(args).update(settings.over(vars(args)))
     args.is_default = settings.pipeline is not None and getattr(args, "files", "") == [] and not getattr(args, "parent", None)
     if settings.pipeline is not None and args.is_default:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from shlex import quote
+from typing import Any, Final
 
 from rrext.errors import InvalidPipeline
 from rrext.pipefile.component_reader import ABSENT, is_excusable
@@ -12,6 +13,9 @@ from rrext.pipefile.spec import ComponentSpec, PipelineSpec
 from rrext.pipefile.text.problems import Problem, parts_of
 from rrext.pipefile.text.source import SourceMap, parse
 from rrext.pipefile.validation import PipelineOutline
+
+OF_PROJECTS: Final = ("unknown_provider", "variable_not_allowed")
+"""Codes of what a project may add: nodes, and names of variables."""
 
 
 class LoadedPipeline:
@@ -32,7 +36,10 @@ class LoadedPipeline:
         text: str | bytes | None,
         source_map: SourceMap | None,
         plans: dict[str, LanePlan] | None = None,
+        ignored: str = "",
     ) -> None:
+        self.ignored = ignored
+        """The project that may have what is missing, and is not trusted."""
         self.spec = spec
         self.plans = plans or {}
         self.problems = problems
@@ -77,16 +84,18 @@ class LoadedPipeline:
         first = errors[0]
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         raise InvalidPipeline(
-            f"{first.path or '/'}: {first.message}{more}", hint=self.partial_hint, data={"problems": self.problems_as_json()}
+            f"{first.path or '/'}: {first.message}{more}", hint=self.remedy, data={"problems": self.problems_as_json()}
         )
 
     @property
-    def partial_hint(self) -> str | None:
-        """How to run the rest of the pipeline, if all errors are of nodes and settings that are missing here.
+    def remedy(self) -> str | None:
+        """How to get the nodes and variables that are missing here, or how to run the rest of the pipeline without them.
 
-        None if all names of missing ones are probably misspelt.
+        None if all names of missing ones are probably misspelt, or if there are other errors.
         """
         errors = self.errors
+        if self.ignored and any(problem.code in OF_PROJECTS for problem in errors):
+            return f"`rrext trust {quote(self.ignored)}` lets its nodes and variables count, which may be the missing ones"
         if not any(problem.code in ABSENT and not problem.near for problem in errors):
             return None
         for problem in errors:

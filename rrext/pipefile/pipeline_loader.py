@@ -92,6 +92,7 @@ def load_pipeline(
         text=text,
         source_map=given.map,
         plans=plans,
+        ignored=catalog.ignored,
     )
 
 

@@ -307,6 +307,39 @@ def test_the_user_s_folder_keeps_the_trust_and_no_relative_one(trusted: Path, tm
     assert (done.code, "not trusted" in done.err) == (2, True)
 
 
+def test_the_one_hint_for_what_an_ignored_project_has_is_to_trust_it(project: Path) -> None:
+    cases = {"cases": [{"name": "one", "tool": "tell", "expect": ["seen"]}, {"name": "two", "tool": "tell"}]}
+    (project / "p.cases.json").write_text(json.dumps(cases))
+    hint = f"`rrext trust {project / NAME}` lets its nodes and variables count"
+    for words in (["tool", "p.pipe", "tell"], ["check", "p.pipe"], ["test", "p.pipe"], ["serve", "p.pipe"]):
+        done = call(*words, cwd=project)
+        said = done.err + done.out.decode()
+        assert (done.code, hint in said, "--partial" in said, "--nodes" in said) == (
+            1 + (words[0] != "test"),
+            True,
+            False,
+            False,
+        ), done
+    alone = call("tool", "--no-project", "p.pipe", "tell", cwd=project)
+    assert ("rrext trust" in alone.err, "--nodes" in alone.err, "--partial" in alone.err) == (False, True, True)
+
+
+def test_no_settings_for_a_host_are_printed_that_could_not_start_before_the_trust(project: Path) -> None:
+    words = ("mcp", "p.pipe", "--print-config", "claude")
+    done = call(*words, cwd=project)
+    assert (done.code, done.out) == (2, b"")
+    assert f"p.pipe: a host could not start it: `rrext trust {project / NAME}`" in done.err
+    assert call("mcp", "files.pipe", "--print-config", "claude", cwd=project).code == 0
+    assert call("trust", "--yes", cwd=project).code == 0
+    assert "mcpServers" in call(*words, cwd=project).rows
+
+
+@pytest.mark.parametrize("command", ["test", "mcp", "tools"])
+def test_a_default_pipeline_that_is_not_trusted_is_no_lack_of_one(project: Path, command: str) -> None:
+    done = call(command, cwd=project)
+    assert (done.code, "is used without its name only after `rrext trust`" in done.err) == (2, True)
+
+
 # whose file it is
 
 

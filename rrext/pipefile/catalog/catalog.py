@@ -25,7 +25,8 @@ class Catalog:
     """Node classes by provider name: given, built-in, and of installed packages, in this order.
 
     Installed packages are searched only for a name that is found nowhere else, or for a whole listing. `unloaded` are files and
-    modules with more nodes, whose code may not run.
+    modules with more nodes, whose code may not run. `ignored` is the project whose nodes and variables do not count, as
+    its user does not trust it; empty if there is none.
     """
 
     def __init__(
@@ -35,7 +36,9 @@ class Catalog:
         builtin: Mapping[str, str] | None = None,
         installed: bool = True,
         unloaded: Iterable[str] = (),
+        ignored: str = "",
     ) -> None:
+        self.ignored = ignored
         self._builtin, self._aliases = builtin_nodes() if builtin is None else (dict(builtin), dict[str, str]())
         self._given: dict[str, type[Node]] = {}
         self._classes: dict[str, type[Node]] = {}

@@ -128,8 +128,8 @@ def _check_file(
     if not args.diff:
         print_found(path, loaded, where)
     print(f"{printable(path)}: {summary(loaded)}", file=sys.stderr)
-    if loaded.partial_hint is not None:
-        print(f"{printable(path)}: {loaded.partial_hint}", file=sys.stderr)
+    if loaded.remedy is not None:
+        print(f"{printable(path)}: {printable(loaded.remedy)}", file=sys.stderr)
     return loaded
 
 

@@ -6,8 +6,7 @@ import argparse
 import os
 from typing import Final
 
-from rrext.cli.options import NO_PIPELINE, Command, add_pipeline_options, let_words_follow_options, whole_number
-from rrext.errors import UsageError
+from rrext.cli.options import Command, add_pipeline_options, let_words_follow_options, no_pipeline, whole_number
 
 DESCRIPTION = "Run the cases of pipelines: NAME.cases.json beside NAME.pipe."
 EXAMPLE = """examples:
@@ -51,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the cases, and tell how they went."""
     if not args.files:
-        raise UsageError(NO_PIPELINE)
+        raise no_pipeline(args)
     from rrext.cli.commands.authoring.test_run import run_cases  # with the engine, which `--help` does not need
 
     return run_cases(args)

@@ -16,7 +16,7 @@ from rrext.cli.commands.servers.serve import Face, add_proxy_option, add_serving
 from rrext.cli.commands.servers.serve import run as serve
 from rrext.cli.console.exit_codes import EXIT_USAGE
 from rrext.cli.console.lines import print_listening
-from rrext.cli.options import NO_PIPELINE, Command, connections_from
+from rrext.cli.options import Command, connections_from, no_pipeline
 from rrext.columns import printable
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
@@ -152,7 +152,7 @@ def http_clients(args: argparse.Namespace, environment: Environment) -> Listener
 def run(args: argparse.Namespace) -> int:
     """Serve, or print the settings for a host."""
     if not args.files:
-        raise UsageError(NO_PIPELINE)
+        raise no_pipeline(args)
     if args.print_config is None:
         args.face = Face(connect, partial(begin, args), partial(as_one, args), http_clients)
         return serve(args)
@@ -189,7 +189,7 @@ MCP = Command(DESCRIPTION, EXAMPLE, add_arguments, run)
 
 def _variables(args: argparse.Namespace) -> list[str] | None:
     """The variables that the connections and the pipelines of a command line need, in the order of their places; None after an
-    error message for a file that cannot be read."""
+    error message for a file that cannot be read, or that a host could not load before the project is trusted."""
     from rrext.cli.pipeline_problems import read_file
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
@@ -200,7 +200,11 @@ def _variables(args: argparse.Namespace) -> list[str] | None:
         text = read_file(path)
         if text is None:
             return None
-        loaded = load_pipeline(text, Catalog(), Environment({}, args.env))
+        ignored = "" if args.nodes else getattr(args, "ignored", "")
+        loaded = load_pipeline(text, Catalog(ignored=ignored), Environment({}, args.env))
+        if loaded.ignored and loaded.remedy is not None:
+            print(printable(f"rrext: {path}: a host could not start it: {loaded.remedy}"), file=sys.stderr)
+            return None
         for problem in loaded.problems:
             if problem.code == "unresolved_variable":
                 found[problem.part[2:-1]] = None
