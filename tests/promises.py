@@ -233,6 +233,7 @@ PROMISES: dict[str, str] = {
         "A transaction belongs to the connection that began it, and is rolled back when that is lost or it is idle"
     ),
     "data:rows:never-cut": "More rows than asked for are announced, more than allowed are an error that keeps nothing",
+    "data:files:any-size": "Files of any size are asked in bounded memory, and a long statement tells how far it is",
     "data:cancel:in-the-database": "Cancel and deadline end the statement in the database, and hit no other call",
     "data:pool:in-turn": "Connections are never more than the pool's size, and who waits for one is served in turn",
     "data:call:light": "A call of a database from the shell imports its driver, and neither SQLAlchemy nor sqlglot",

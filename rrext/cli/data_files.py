@@ -53,7 +53,8 @@ def pipeline_of(files: Sequence[str]) -> bytes:
                 tables[name] = os.path.abspath(file)
             else:
                 databases[name] = {"url": server["url"]}
-        config = {"files": tables, "databases": databases}
+        # half of the machine's memory: a user alone asks, and no other call needs it
+        config = {"files": tables, "databases": databases, "memory_limit": "50%"}
     config["statement_timeout"] = 0  # who waits for the end can stop it too: --timeout, Ctrl-C
     components = [
         {"id": "source", "provider": "tools", "config": {}},

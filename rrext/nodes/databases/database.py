@@ -267,20 +267,32 @@ def _unknown(session_id: str) -> ToolError:
 CANCEL_AGAIN: Final = 0.05
 """Seconds until a cancel of a statement is repeated: the first may have come before the statement began."""
 
+PROGRESS_AGAIN: Final = 1.0
+"""Seconds until a statement is first asked for its progress, and between two questions."""
+
 StopReason = Literal["timeout", "cancelled"]
 
 
 class RunningStatement:
     """One statement, from before it is sent until its rows are fetched. Leaving the block waits for a `stop` in progress,
-    so that no cancel ever hits the next statement of the connection. `timeout` is in seconds, 0 for none."""
+    so that no cancel ever hits the next statement of the connection. `timeout` is in seconds, 0 for none; `ask` asks the
+    database for the progress."""
 
-    __slots__ = ("_cancel", "_ctx", "_is_over", "_lock", "_timeout", "_watch", "reason")
+    __slots__ = ("_ask", "_cancel", "_ctx", "_is_over", "_lock", "_timeout", "_watch", "reason")
 
-    def __init__(self, cancel: Callable[[], None], watch: TimerThread, timeout: float, ctx: ToolContext) -> None:
+    def __init__(
+        self,
+        cancel: Callable[[], None],
+        watch: TimerThread,
+        timeout: float,
+        ctx: ToolContext,
+        ask: Callable[[], None] | None = None,
+    ) -> None:
         self._cancel = cancel
         self._watch = watch
         self._timeout = timeout
         self._ctx = ctx
+        self._ask = ask
         self._lock = threading.Lock()
         self._is_over = False
         self.reason: StopReason | None = None
@@ -289,6 +301,8 @@ class RunningStatement:
         if self._timeout > 0:
             self._watch.set(self, monotonic() + self._timeout, self._time_out)
         self._ctx.on_cancel(self._call_cancelled)
+        if self._ask is not None:
+            self._watch.set(self._ask, monotonic() + PROGRESS_AGAIN, self._ask_again)
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
@@ -296,6 +310,15 @@ class RunningStatement:
         with self._lock:
             self._is_over = True
         self._watch.drop(self)
+        if self._ask is not None:
+            self._watch.drop(self._ask)
+
+    def _ask_again(self) -> float | None:
+        with self._lock:
+            if self._is_over or self._ask is None:
+                return None
+            self._ask()
+        return monotonic() + PROGRESS_AGAIN
 
     def _time_out(self) -> float | None:
         return self._stop("timeout")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
@@ -90,6 +90,8 @@ class Backend(DatabaseBackend):
     """Whether statements such as CREATE TABLE end the transaction that they run in, and a session goes on with another one."""
     retries_conflicts: ClassVar[bool] = False
     """Whether a statement that failed because another transaction changed the same rows may just be run once more."""
+    tells_progress: ClassVar[bool] = False
+    """Whether the database tells how far a statement is."""
     reusable_after_cancel: ClassVar[bool] = False
     """Whether a connection is good for the next call after its statement was cancelled; else it is thrown away."""
 
@@ -156,6 +158,10 @@ class Backend(DatabaseBackend):
         """Make the statement that runs on this connection fail soon. Called from another thread, and called again
         every `CANCEL_AGAIN` seconds until the statement has ended, because it may come before the statement began.
         Never called after `run` and the fetching of its rows are over."""
+
+    def ask_progress(self, connection: Any, report: Callable[[float], None]) -> None:
+        """Ask how far the statement is that runs on this connection, where `tells_progress`: `report` gets a number of percent
+        while `run` or a fetch waits. Called as `cancel` is."""
 
     def explain(self, sql: str) -> str:
         """The statement that shows the plan of another one without running it."""

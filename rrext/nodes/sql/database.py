@@ -119,7 +119,11 @@ class SqlTransaction:
         """A block that works with the connection: its statements are cancelled with the call, and when they take too long.
         Failures of the driver come out as ours."""
         ctx.check()
-        running = RunningStatement(partial(self._backend.cancel, self.connection), self._watch, self._timeout, ctx)
+        backend, connection = self._backend, self.connection
+        ask = None
+        if backend.tells_progress and ctx.wants_progress:
+            ask = partial(backend.ask_progress, connection, lambda percent: ctx.progress(int(percent), 100))
+        running = RunningStatement(partial(backend.cancel, connection), self._watch, self._timeout, ctx, ask)
         try:
             with running:
                 yield

@@ -14,9 +14,10 @@ import pytest
 from sql_contract import Desk, opened
 
 from rrext.errors import RrextError
+from rrext.nodes.sql.duckdb.instance import DuckdbInstance
 from rrext.nodes.sql.duckdb.messages import Begin, DuckdbSettings, SqlCommit, SqlRollback, SqlRows, SqlRun
 from rrext.nodes.sql.duckdb.node import DuckdbBackend, DuckdbConnection, DuckdbNode, DuckdbProcess
-from rrext.nodes.sql.duckdb.worker import DuckdbInstance, DuckdbSession
+from rrext.nodes.sql.duckdb.worker import DuckdbSession
 
 COUNT = "SELECT count(*)::INTEGER AS n FROM t"
 

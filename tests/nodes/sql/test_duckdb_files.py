@@ -1,7 +1,8 @@
-"""Files of `files`: patterns of names, which never leave the root, and tables that follow their files."""
+"""Files of `files`: patterns of names, which never leave the root, tables that follow their files, and files of any size."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -10,7 +11,10 @@ import pytest
 from sql_contract import opened
 
 from rrext.errors import Unavailable
+from rrext.nodes.sql.duckdb.instance import DuckdbInstance
+from rrext.nodes.sql.duckdb.messages import MEMORY, DuckdbSettings, SqlLoad, SqlLoaded, SqlRollback, SqlRun
 from rrext.nodes.sql.duckdb.node import DuckdbNode
+from rrext.nodes.sql.duckdb.worker import DuckdbSession
 
 WRITER = {"allow_execute": True, "memory_limit": "200MB", "threads": 1}
 
@@ -117,3 +121,96 @@ async def test_a_file_that_is_broken_now_fails_calls_until_it_is_whole(tmp_path:
         assert str(tmp_path) not in error.message
         (tmp_path / "a.parquet").write_bytes(whole)
         assert (await db("query", sql="SELECT n FROM t"))["rows"] == [{"n": 1}]
+
+
+SMALL = {"memory_limit": "100MB", "threads": 1}
+"""A copy of `LARGE` rows has no room in it."""
+LARGE = 2_000_000
+
+
+def large(path: Path, rows: int = LARGE) -> None:
+    select = f"SELECT range AS n, 'a text that takes some room in memory, number ' || range AS t FROM range({rows})"
+    duckdb.execute(f"COPY ({select}) TO '{path}'")
+
+
+@pytest.mark.promise("data:files:any-size")
+@pytest.mark.parametrize("name", ["large.csv", "large.parquet", "large.csv.gz"])
+async def test_files_that_are_too_large_to_copy_are_read_where_they_are(tmp_path: Path, name: str) -> None:
+    large(tmp_path / name)
+    (tmp_path / "small.csv").write_text("n\n999999\n2000000\n")
+    config = {**SMALL, "files": {"large": name, "small": "small.csv"}}
+    async with opened(DuckdbNode, config, root=str(tmp_path)) as db:
+        joined = await db("query", sql="SELECT count(*) AS c, max(t) AS t FROM large JOIN small USING (n)")
+        assert joined["rows"] == [{"c": 1, "t": "a text that takes some room in memory, number 999999"}]
+        assert (await db("query", sql="SELECT count(*) AS c FROM large"))["rows"] == [{"c": LARGE}]
+        assert [c["column"] for c in (await db("get_schema"))["tables"]["large"]["columns"]] == ["n", "t"]
+
+
+@pytest.mark.promise("data:files:any-size")
+async def test_large_tables_follow_their_files_and_what_is_being_read_goes_on(tmp_path: Path) -> None:
+    large(tmp_path / "a.csv")
+    (tmp_path / "small.csv").write_text("n\n1\n")
+    config = {**SMALL, "files": {"t": "?.csv", "small": "small.csv"}}
+    async with opened(DuckdbNode, config, root=str(tmp_path)) as db:
+
+        async def count() -> int:
+            return (await db("query", sql="SELECT count(*) AS c FROM t, small"))["rows"][0]["c"]
+
+        assert await count() == LARGE
+        large(tmp_path / "b.csv", 10)  # one that the instance may not read yet
+        assert await count() == LARGE + 10
+        (tmp_path / "small.csv").write_text("n\n1\n2\n")
+        assert await count() == 2 * (LARGE + 10)
+        (tmp_path / "a.csv").write_text("n,t\n1,x\n")  # small now
+        assert await count() == 2 * 11
+        large(tmp_path / "a.csv")
+        assert await count() == 2 * (LARGE + 10)
+        (tmp_path / "a.csv").unlink()
+        (tmp_path / "b.csv").unlink()
+        error = await db.refusal("query", sql="SELECT * FROM t")
+        assert isinstance(error, Unavailable)
+
+
+@pytest.mark.promise("data:files:any-size")
+def test_an_instance_reads_the_large_files_alone_and_writes_none(tmp_path: Path) -> None:
+    large(tmp_path / "large.csv")
+    written = (tmp_path / "large.csv").stat().st_mtime_ns
+    (tmp_path / "other.csv").write_text("secret\n42\n")
+    settings = DuckdbSettings(MEMORY, "", False, False, "100MB", 1, folder=str(tmp_path))
+    session = DuckdbSession(DuckdbInstance(settings))
+    here = os.getcwd()
+    try:
+        assert session.do(1, SqlLoad({"large": [str(tmp_path / "large.csv")]})) == SqlLoaded(anew=True)
+        for statement in (
+            f"FROM read_csv('{tmp_path / 'other.csv'}')",
+            "FROM read_text('other.csv')",
+            "FROM glob('*')",
+            "COPY (SELECT 1) TO 'other.csv'",
+            "COPY (SELECT 1) TO 'large.csv' (USE_TMP_FILE false)",
+            "ATTACH 'new.db'",
+        ):
+            with pytest.raises((duckdb.PermissionException, duckdb.InvalidInputException)):
+                session.do(2, SqlRun("read", statement, [], False, 10))
+            session.do(3, SqlRollback(is_answered=True))
+    finally:
+        session.close()
+        os.chdir(here)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["large.csv", "other.csv"]
+    assert (tmp_path / "large.csv").stat().st_mtime_ns == written
+
+
+@pytest.mark.promise("data:files:any-size")
+async def test_a_long_statement_tells_how_far_it_is() -> None:
+    told: list[float] = []
+
+    def report(value: float, *_: object) -> None:
+        told.append(value)
+
+    async with opened(DuckdbNode, {"threads": 1}) as db:
+        sql = "SELECT max(hash(range::varchar || 'x')) AS h FROM range(2000000000)"
+        asked = asyncio.create_task(db.client.tool(tool="query", node_id="db", input={"sql": sql}, progress=report))
+        while not told:
+            await asyncio.sleep(0.01)
+            assert not asked.done(), "the statement is too short"
+        asked.cancel()
+    assert 0 <= told[0] <= 100

@@ -295,7 +295,7 @@ OTHERS = {
     *("allow_community_extensions", "autoinstall_known_extensions", "autoload_known_extensions", "enable_external_access"),
     *("lock_configuration", "max_memory", "memory_limit", "temp_directory", "write_buffer_row_group_memory_limit"),
     *("arrow_lossless_conversion", "python_enable_replacements", "secret_directory", "threads", "worker_threads"),
-    "enable_progress_bar",  # the driver shows one where Python runs no file, as in a process of parallel tests
+    *("allowed_configs", "enable_progress_bar", "enable_progress_bar_print"),  # so that progress can be asked for
 }
 """Settings that confine the database, or say how Python reads and shows it."""
 

@@ -379,7 +379,7 @@ class StatementRunner:
                 raise _Enough
 
         given = {**given, "chunk_rows": CHUNK_ROWS}
-        operation = Tool(tool="query_stream", node_id=self.node_id, input=given, timeout=self._timeout, stream=True)
+        operation = self._operation("query_stream", given, stream=True)
         try:
             body, _ = await ToolFeed(self._results, take).run(self._pipeline, operation)
         except _Enough:
@@ -390,9 +390,15 @@ class StatementRunner:
         made.end(answer.columns, answer.types)
         _print_warnings(answer)
 
+    def _operation(self, tool: str, given: dict[str, Any], *, stream: bool = False) -> Tool:
+        """A call of a statement, with its progress for a person who waits."""
+        is_watched = sys.stderr is not None and sys.stderr.isatty()
+        return Tool(tool=tool, node_id=self.node_id, input=given, timeout=self._timeout, stream=stream, progress=is_watched)
+
     async def _answer(self, tool: str, given: dict[str, Any]) -> StatementAnswer:
-        operation = Tool(tool=tool, node_id=self.node_id, input=given, timeout=self._timeout)
-        return msgspec.json.decode(await self._ask(operation), type=StatementAnswer)
+        operation = self._operation(tool, given)
+        body, _ = await ToolFeed(self._results, lambda chunk, tail: None).run(self._pipeline, operation)
+        return msgspec.json.decode(msgspec.json.decode(body, type=_Answered).result, type=StatementAnswer)
 
     async def _ask(self, operation: Tool) -> msgspec.Raw:
         body, _ = await self._pipeline.ask(operation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import Final
 
@@ -17,6 +18,9 @@ LOOK_SHARE: Final = 20
 """A look at the files is followed by at least so many times its own duration without another."""
 QUICK_LOOK: Final = 0.002
 """Seconds: a check of the files that takes no longer is repeated at once."""
+
+PACKED_TIMES: Final = 8
+"""Bytes of rows for each byte of a compressed file, about."""
 
 _READERS: Final = {
     ".csv": "read_csv", ".tsv": "read_csv", ".txt": "read_csv",
@@ -94,9 +98,24 @@ def is_table(name: str) -> bool:
     return _extension(name) in _READERS
 
 
+def weight(files: Sequence[str]) -> int:
+    """The bytes that files have on the disk, or about those of their rows if they are compressed. A file that is gone has none:
+    its reader will say so."""
+    size = 0
+    for file in files:
+        with suppress(OSError):
+            size += os.path.getsize(file) * (PACKED_TIMES if file.lower().endswith((".parquet", *_PACKED)) else 1)
+    return size
+
+
+def literal(text: str) -> str:
+    """A text as SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def reading(files: Sequence[str]) -> str:
     """The statement that reads files of one kind. File names with pattern characters are read literally."""
-    texts = ", ".join("'" + glob.escape(file).replace("'", "''") + "'" for file in files)
+    texts = ", ".join(literal(glob.escape(file)) for file in files)
     reader = _READERS[_extension(files[0])]
     return f"FROM {reader}([{texts}]{', union_by_name = true' if len(files) > 1 else ''})"
 

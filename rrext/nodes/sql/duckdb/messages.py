@@ -27,7 +27,7 @@ Begin = Literal["", "read", "write", "once"]
 
 class DuckdbSettings(msgspec.Struct, frozen=True):
     """The settings of one database; `path` is absolute or `:memory:`, `shown` how messages name it. `attached` are the names of
-    catalogs for the tables of other databases."""
+    catalogs for the tables of other databases. Views name their files from `folder` on."""
 
     path: str
     shown: str
@@ -36,6 +36,7 @@ class DuckdbSettings(msgspec.Struct, frozen=True):
     memory_limit: str
     threads: int
     attached: tuple[str, ...] = ()
+    folder: str = "/"
 
 
 class SqlOpen(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -111,8 +112,31 @@ class Interrupt(msgspec.Struct, frozen=True, tag=True):
     request: int
 
 
+class AskProgress(msgspec.Struct, frozen=True, tag=True):
+    """Send `SqlProgress` before the answer to one request of a connection, if it is running."""
+
+    connection: int
+    request: int
+
+
+Control = Interrupt | AskProgress
+"""A message beside the requests."""
+
+
 class Ok(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The request succeeded."""
+
+
+class SqlLoaded(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The tables are there. `anew`: in another instance, which has no other table."""
+
+    anew: bool
+
+
+class SqlProgress(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """How far the statement is, in percent; its answer follows."""
+
+    percent: float
 
 
 class SqlRows(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -149,7 +173,7 @@ class SqlFailed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     data: dict[str, Any]
 
 
-Answer = Ok | SqlRows | Refused | SqlFailed
+Answer = Ok | SqlLoaded | SqlProgress | SqlRows | Refused | SqlFailed
 """An answer of the process."""
 
 

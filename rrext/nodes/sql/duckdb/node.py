@@ -34,6 +34,7 @@ from rrext.nodes.sql.duckdb.files import FileTables
 from rrext.nodes.sql.duckdb.messages import (
     MEMORY,
     Answer,
+    AskProgress,
     Begin,
     DuckdbSettings,
     Interrupt,
@@ -44,8 +45,10 @@ from rrext.nodes.sql.duckdb.messages import (
     SqlFailed,
     SqlFetch,
     SqlLoad,
+    SqlLoaded,
     SqlOpen,
     SqlPrepare,
+    SqlProgress,
     SqlRollback,
     SqlRows,
     SqlRun,
@@ -78,6 +81,7 @@ class DuckdbBackend(Backend):
 
     dialect = DUCKDB
     retries_conflicts = True
+    tells_progress = True
 
     def __init__(
         self,
@@ -95,7 +99,8 @@ class DuckdbBackend(Backend):
         """`path` is absolute or `:memory:`; `shown` is how messages name it. `files` are table name → path or pattern, which
         `locate` makes absolute."""
         names = attached.names() if attached else ()
-        self._settings = DuckdbSettings(path, shown or path, create, writes, memory_limit, threads, names)
+        folder = locate(".") if files else "/"
+        self._settings = DuckdbSettings(path, shown or path, create, writes, memory_limit, threads, names, folder)
         self._attached = attached
         self._files = FileTables(files, locate)
         self._loading = threading.Lock()
@@ -141,7 +146,9 @@ class DuckdbBackend(Backend):
             found = self._files.current()
             changed = {table: source for table, source in found.items() if loaded.get(table) != source}
             if changed:
-                connection.ask(SqlLoad({table: list(source.files) for table, source in changed.items()}))
+                answer = connection.ask(SqlLoad({table: list(source.files) for table, source in changed.items()}))
+                if isinstance(answer, SqlLoaded) and answer.anew:
+                    connection.process.copies.clear()
                 loaded.update(changed)
 
     def commit(self, connection: DuckdbConnection) -> None:
@@ -180,6 +187,9 @@ class DuckdbBackend(Backend):
     def cancel(self, connection: DuckdbConnection) -> None:
         connection.cancel()
 
+    def ask_progress(self, connection: DuckdbConnection, report: Callable[[float], None]) -> None:
+        connection.ask_progress(report)
+
     def explain(self, sql: str) -> str:
         return f"EXPLAIN (FORMAT compact) {sql}"
 
@@ -209,8 +219,9 @@ class DuckdbBackend(Backend):
 class DuckdbNode(SqlNode):
     """A DuckDB database for analytic queries. Reading needs no permission; `allow_execute` adds statements of any kind.
 
-    `files` are read into tables in memory when the database is first used, and again when one of them has changed. Other
-    files, networks and extensions are out of reach for every statement. The database works in a process of its own.
+    `files` are read into tables in memory when the database is first used, and again when one of them has changed; files that
+    are too large for that are read by each query, in little memory, unless `allow_execute` is set. Other files, networks and
+    extensions are out of reach for every statement. The database works in a process of its own.
     """
 
     provider = "db_duckdb"
@@ -409,6 +420,7 @@ class DuckdbConnection:
         self._request = 0
         self._begin: Begin = ""
         self._cancelled_since: float | None = None
+        self._report: Callable[[float], None] = lambda percent: None
         self._is_left = False
         self._writes = False
         self.in_transaction = False
@@ -503,14 +515,18 @@ class DuckdbConnection:
         busy = self.process.busy
         busy[self._number] = request
         try:
-            received = receive(self._answers)
-            if received is None:
-                raise self._lost(request)
+            while True:
+                received = receive(self._answers)
+                if received is None:
+                    raise self._lost(request)
+                answer = _DECODER.decode(received[1])
+                if not isinstance(answer, SqlProgress):
+                    break
+                self._report(answer.percent)
         except OSError:
             raise self._lost(request) from None
         finally:
             busy.pop(self._number, None)
-        answer = _DECODER.decode(received[1])
         if self.reads_only and not (isinstance(answer, SqlRows) and not answer.is_last):
             self._begin = "read"  # the transaction is over with its statement; another one would begin anew
         if isinstance(answer, Refused):
@@ -551,6 +567,11 @@ class DuckdbConnection:
             self.process.terminate()
         else:
             self.process.notify(Interrupt(self._number, self._request))
+
+    def ask_progress(self, report: Callable[[float], None]) -> None:
+        """Ask how far the running statement is."""
+        self._report = report
+        self.process.notify(AskProgress(self._number, self._request))
 
     def close(self) -> None:
         """Close the connection; the process rolls back its open transaction."""

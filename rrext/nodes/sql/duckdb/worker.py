@@ -12,8 +12,6 @@ transaction and its statement.
 from __future__ import annotations
 
 import os
-import re
-import resource
 import socket
 import sys
 import threading
@@ -22,25 +20,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
-from time import monotonic, sleep
 from typing import Any, BinaryIO, Final
 
 import duckdb
 import msgspec
 
-from rrext.errors import InternalError, InvalidArguments, ResultTooLarge, RrextError, ToolError, Unavailable
+from rrext.errors import InternalError, ResultTooLarge, RrextError, ToolError
 from rrext.limits import DEFAULTS
 from rrext.nodes.child.worker import begin, ending_within, receive
 from rrext.nodes.databases.cells import json_rows, rows_within, size_of
 from rrext.nodes.databases.failure import Failure
-from rrext.nodes.sql.driver_limits import KEPT_STATEMENTS, LONGEST_KEPT
-from rrext.nodes.sql.duckdb.copies import copy_table
 from rrext.nodes.sql.duckdb.dialect import DUCKDB
-from rrext.nodes.sql.duckdb.endings import OWN_SCHEMAS, holds_tables
-from rrext.nodes.sql.duckdb.files import reading
+from rrext.nodes.sql.duckdb.instance import (
+    MORE_MEMORY,
+    DuckdbInstance,
+    ParsedStatement,
+    limit_memory,
+    sentence,
+)
 from rrext.nodes.sql.duckdb.messages import (
-    MEMORY,
     Answer,
+    Control,
     DuckdbSettings,
     Interrupt,
     Ok,
@@ -51,8 +51,10 @@ from rrext.nodes.sql.duckdb.messages import (
     SqlFailed,
     SqlFetch,
     SqlLoad,
+    SqlLoaded,
     SqlOpen,
     SqlPrepare,
+    SqlProgress,
     SqlRollback,
     SqlRows,
     SqlRun,
@@ -60,7 +62,6 @@ from rrext.nodes.sql.duckdb.messages import (
     is_over,
     message_frame,
 )
-from rrext.nodes.sql.duckdb.text_tables import quoted, write_parquet
 from rrext.nodes.sql.duckdb.values import converter, exact_type, parameters
 from rrext.nodes.sql.lexer import split_at_placeholders
 
@@ -84,12 +85,16 @@ class DuckdbWorker:
         """Take connections and interrupt them until the other end closes; then roll back open transactions and close the
         database."""
         threading.Thread(target=self._take, name="rrext-duckdb-door", daemon=True).start()
-        decoder = msgspec.msgpack.Decoder(Interrupt)
+        decoder = msgspec.msgpack.Decoder(Control)
         while (received := receive(control)) is not None:
             message = decoder.decode(received[1])
             session = self._sessions.get(message.connection)
-            if session is not None:
+            if session is None:
+                continue
+            if isinstance(message, Interrupt):
                 session.interrupt(message.request)
+            else:
+                session.tell_progress(message.request)
         with ending_within(LEAVING_TIMEOUT):
             for session in list(self._sessions.values()):
                 session.interrupt()
@@ -114,7 +119,7 @@ class DuckdbWorker:
 
     def _attend(self, number: int, link: socket.socket) -> None:
         """Serve one connection until the server closes it."""
-        session = self._sessions[number] = DuckdbSession(self._instance)
+        session = self._sessions[number] = DuckdbSession(self._instance, partial(_answered, link))
         decoder = msgspec.json.Decoder(Request)
         with suppress(OSError), link, link.makefile("rb") as requests:  # the server may be gone before its answer
             while (received := receive(requests)) is not None:
@@ -179,10 +184,15 @@ _TYPED: Final = (str, list, dict, float)
 class DuckdbSession:
     """A connection. Its requests run one after the other; only `interrupt` may run meanwhile."""
 
-    def __init__(self, instance: DuckdbInstance) -> None:
+    def __init__(
+        self, instance: DuckdbInstance, tell: Callable[[int, SqlProgress], object] = lambda number, progress: None
+    ) -> None:
+        """`tell` sends the progress of a request."""
         self._instance = instance
+        self._tell = tell
         self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None
+        self._age = 0  # that of the instance when it was connected
         self._number: int | None = None  # of the current request
         self._is_stopped = False  # whether it was interrupted
         self._in_transaction = False
@@ -194,8 +204,9 @@ class DuckdbSession:
 
     def do(self, number: int, request: Request) -> Answer | None:
         """Carry out a request; None if it has no answer. Raises DuckDB's errors and rrext's."""
-        if self._connection is None:
-            self._connection = self._instance.connection()
+        if self._connection is None or (self._age != self._instance.age and not self._in_transaction):
+            self.close()
+            self._connection, self._age = self._instance.connection()
         with self._lock:
             self._number, self._is_stopped = number, False
         try:
@@ -226,7 +237,7 @@ class DuckdbSession:
             case SqlCommit():
                 self._commit(connection)
             case SqlLoad():
-                self._instance.load(request.tables)
+                return SqlLoaded(self._instance.load(request.tables))
             case SqlCopy():
                 self._instance.copy(request)
             case SqlPrepare():
@@ -284,6 +295,8 @@ class DuckdbSession:
             split_at_placeholders(request.sql, DUCKDB, count)
         parsed = self._parsed = known or self._instance.parsed(connection, request.sql)
         parsed.count = count
+        if parsed.kind == "COPY" and self._instance.reads_files:  # the gate refuses it before
+            raise duckdb.PermissionException("Permission Error: a database of files writes none")
         if parsed.leaves_traces:
             self._traces = True
             self._instance.forget()
@@ -350,6 +363,15 @@ class DuckdbSession:
             self._is_stopped = True
             self._connection.interrupt()
 
+    def tell_progress(self, number: int) -> None:
+        """Tell how far a request is, if it is still running and DuckDB knows it."""
+        with self._lock, suppress(OSError):  # the server may be gone
+            if self._number != number or self._connection is None:
+                return
+            percent = self._connection.query_progress()
+            if percent >= 0:
+                self._tell(number, SqlProgress(percent))  # before the answer: it waits for the lock
+
     def close(self) -> None:
         """Roll back and close the connection."""
         self._close_rows()
@@ -374,7 +396,7 @@ def _bound(
 def failure_of(error: BaseException) -> Failure | None:
     """The failure of a DuckDB exception; None for any other exception."""
     if isinstance(error, MemoryError):
-        return Failure("statement", "out of memory: a value is too large", _MORE_MEMORY)
+        return Failure("statement", "out of memory: a value is too large", MORE_MEMORY)
     if not isinstance(error, duckdb.Error):
         return None
     message = sentence(error)
@@ -386,7 +408,7 @@ def failure_of(error: BaseException) -> Failure | None:
         case duckdb.FatalException() | duckdb.ConnectionException():
             return Failure("lost", message)
         case duckdb.OutOfMemoryException():
-            return Failure("statement", message, _MORE_MEMORY)
+            return Failure("statement", message, MORE_MEMORY)
         case duckdb.TransactionException() if "read-only" in message:
             return Failure("read_only", message)
         case duckdb.TransactionException() if "onflict" in message:
@@ -394,293 +416,6 @@ def failure_of(error: BaseException) -> Failure | None:
         case duckdb.TransactionException() if _ABORTED in message:
             return Failure("statement", message, "A statement in this transaction failed: roll it back.")
     return Failure("statement", message)
-
-
-_MORE_MEMORY: Final = 'The operator may raise "memory_limit" in the settings of the node.'
-
-FILE_LEAVING: Final = 1.0
-"""Seconds to wait for a file that another process has locked: a killed server's process is about to end."""
-
-OPEN_AGAIN: Final = 0.05
-"""Seconds between attempts to open the file."""
-
-HEAPS: Final = 3
-HEAP_BASE: Final = 1024**3
-"""A DuckDB process may have `HEAPS` times `memory_limit` plus `HEAP_BASE` bytes, for what DuckDB's allocator keeps mapped but
-unused, values that `memory_limit` does not count, Python's own, and a second instance while files are read. Ordinary work
-within a limit of 200 MB, 1 GB and 3 GB, in eight connections at once, mapped 2.8, 2.8 and 0.8 times the limit at most."""
-
-_CHANGES: Final = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE_INTO"})
-_GIVES_ROWS: Final = _CHANGES | {"SELECT", "EXPLAIN", "CALL", "PRAGMA", "RELATION", "SHOW", "EXECUTE", "MULTI"}
-_LEAVES_NOTHING: Final = _CHANGES | {"SELECT", "EXPLAIN"}
-"""Statements after which a connection is as it was. Others may make temporary tables, variables, a search path."""
-
-_INCOMING: Final = '"rrext: rows of files"'
-_UNITS: Final = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
-
-
-class ParsedStatement:
-    """A parsed statement with its kind and parameters.
-
-    `count` is how many parameters it was last seen to take; `parameter_types` are those that it says itself, by number.
-    `is_exact` says that its rows need `rows.ExactRows`; None: not known yet.
-    """
-
-    __slots__ = ("count", "is_exact", "kind", "parameter_types", "statement")
-
-    def __init__(self, statement: duckdb.Statement) -> None:
-        self.statement = statement
-        self.kind: str = statement.type.name
-        self.count = 0
-        self.is_exact: bool | None = None if self.kind == "SELECT" else False
-        self.parameter_types: Mapping[str, Any] | None = None
-
-    @property
-    def counts_changes(self) -> bool:
-        """Whether the statement answers a number of changed rows."""
-        return self.kind in _CHANGES
-
-    @property
-    def gives_rows(self) -> bool:
-        """Whether the statement may give rows."""
-        return self.kind in _GIVES_ROWS
-
-    @property
-    def leaves_traces(self) -> bool:
-        """Whether the statement may change the connection's state, or the meaning of later statements."""
-        return self.kind not in _LEAVES_NOTHING
-
-    @property
-    def writes(self) -> bool:
-        """Whether the statement may change the database, by its kind. EXPLAIN ANALYZE runs the statement that it explains."""
-        return self.kind != "SELECT"
-
-
-class DuckdbInstance:
-    """One instance, opened by the first connection. Its connections share tables, the cache and parsed statements.
-
-    Before the first statement of a caller runs, access to files, networks and extensions is closed and the configuration
-    locked, for statements of every kind. A database file of a node that may not write is opened read-only. `on_open` is
-    told of the instance when it is open.
-    """
-
-    def __init__(self, settings: DuckdbSettings, on_open: Callable[[duckdb.DuckDBPyConnection], None] = lambda _: None) -> None:
-        self._settings = settings
-        self._on_open = on_open
-        self._lock = threading.Lock()
-        self._statements: dict[str, ParsedStatement] = {}
-        self._root: duckdb.DuckDBPyConnection | None = None
-
-    def connection(self) -> duckdb.DuckDBPyConnection:
-        """Open another connection of the instance. Raises `Unavailable` if that fails."""
-        with self._lock:
-            if self._root is None:
-                self._root = self._opened()
-                self._on_open(self._root)
-            return self._root.cursor()
-
-    def close(self) -> None:
-        """Close the instance, once its connections are closed."""
-        with self._lock:
-            if self._root is not None:
-                self._root.close()
-
-    def _opened(self) -> duckdb.DuckDBPyConnection:
-        settings = self._settings
-        is_file = settings.path != MEMORY
-        if is_file and not os.path.exists(settings.path):
-            self._require_creating()
-        root = self._connected(settings.path, read_only=is_file and not settings.writes)
-        try:
-            # Nothing is written beside the database: data beyond memory_limit fails.
-            for name in settings.attached:
-                root.execute(f"ATTACH ':memory:' AS {quoted(name)}")
-            for setting in ("temp_directory=''", "enable_external_access=false", "lock_configuration=true"):
-                root.execute(f"SET {setting}")
-        except BaseException:
-            root.close()
-            raise
-        return root
-
-    def _connected(self, path: str, *, read_only: bool) -> duckdb.DuckDBPyConnection:
-        until = monotonic() + FILE_LEAVING
-        while True:
-            try:
-                return duckdb.connect(path, read_only=read_only, config=self._config())
-            except duckdb.Error as error:
-                message = sentence(error)
-                if "Could not set lock" not in message:
-                    raise Unavailable(f"The database cannot be used: {message}") from error
-                if monotonic() > until:  # DuckDB goes on with paths and processes of this machine
-                    raise Unavailable(
-                        f'The database cannot be used: another process has "{os.path.basename(path)}" open',
-                        hint="DuckDB lets several processes have a file open only if all of them open it to read.",
-                    ) from error
-            sleep(OPEN_AGAIN)
-
-    def _config(self) -> dict[str, Any]:
-        settings = self._settings
-        return {
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "allow_community_extensions": False,
-            "python_enable_replacements": False,  # else a table name finds Python's own variables
-            "arrow_lossless_conversion": True,  # how rows get from one instance or connection to another
-            "memory_limit": settings.memory_limit,
-            "threads": settings.threads or _processors(),
-        }
-
-    def _require_creating(self) -> None:
-        settings = self._settings
-        if not (settings.create and settings.writes):
-            raise Unavailable(
-                f'There is no database file "{settings.shown}"',
-                hint='Set "create" and "allow_execute" to true in the settings to begin with an empty one.',
-            )
-        os.makedirs(os.path.dirname(settings.path), exist_ok=True)
-
-    def load(self, tables: Mapping[str, Sequence[str]]) -> None:
-        """Make tables anew from files, all or none. The instance itself never reads a file: a second one does, which lives
-        as long as this takes, and whose rows come over as a stream. Raises `Unavailable`."""
-        connection = self.connection()
-        loader = self._loader()
-        try:
-            connection.execute("BEGIN TRANSACTION")
-            for table, files in tables.items():
-                try:
-                    if holds_tables(files[0]):
-                        self._load_all(connection, loader, table, files[0])
-                    else:
-                        _take(connection, loader.sql(reading(files)), quoted(table))
-                except (duckdb.Error, Unavailable) as error:
-                    said = error.message if isinstance(error, Unavailable) else sentence(error)
-                    for file in files:
-                        said = said.replace(file, os.path.basename(file))
-                    raise Unavailable(f'The table "{table}" cannot be made from its files: {said}') from error
-            connection.execute("COMMIT")
-        except duckdb.Error as error:
-            raise Unavailable(f"The tables of files cannot be made anew: {sentence(error)}") from error
-        finally:
-            connection.close()
-            loader.close()
-            self.forget()
-
-    def _load_all(self, connection: duckdb.DuckDBPyConnection, loader: duckdb.DuckDBPyConnection, name: str, file: str) -> None:
-        """Make a schema of a file that holds tables."""
-        from tempfile import TemporaryDirectory
-
-        from rrext.nodes.sql.duckdb.containers import HeldTable, first_alone, relations
-
-        if name.lower() in OWN_SCHEMAS:
-            raise Unavailable(f'DuckDB has a schema "{name}" of its own: the tables of a file need another name')
-        schema, made = quoted(name), list[HeldTable]()
-        for statement in ("DROP VIEW IF EXISTS", "DROP SCHEMA IF EXISTS", "CREATE SCHEMA"):
-            connection.execute(f"{statement} {schema}{' CASCADE' if 'DROP SCHEMA' in statement else ''}")
-        with TemporaryDirectory(prefix="rrext-") as folder:
-            for held in relations(loader, file, folder):
-                place = f"{schema}.{quoted(held.name)}"
-                if held.problem is None:
-                    _take(connection, held.relation, place)
-                else:  # who reads it is told; a condition runs also where no column is wanted
-                    said = f"the view cannot be read: {held.problem}".replace("'", "''")
-                    connection.execute(f"CREATE VIEW {place} AS SELECT NULL AS problem WHERE error('{said}') IS NULL")
-                made.append(held)
-        if not made:
-            raise Unavailable("it has no table")
-        if (first := first_alone(file, [held.name for held in made if not held.is_view])) is not None:
-            connection.execute(f"CREATE VIEW {schema} AS FROM {schema}.{quoted(first)}")
-
-    def copy(self, request: SqlCopy) -> None:
-        """Make tables of an attached database of the rows that the server read. Raises `Unavailable`."""
-        connection, loader = self.connection(), self._loader()
-        database = quoted(request.database)
-        try:
-            for schema, name in request.dropped:
-                connection.execute(f"DROP TABLE IF EXISTS {database}.{quoted(schema)}.{quoted(name)}")
-            for table in request.tables:
-                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {database}.{quoted(table.schema)}")
-                place = f"{database}.{quoted(table.schema)}.{quoted(table.table)}"
-                copy_table(loader, table, partial(_take, connection, table=place))
-        except duckdb.Error as error:
-            hint = _MORE_MEMORY if isinstance(error, duckdb.OutOfMemoryException) else None
-            said = sentence(error).partition("\n")[0]  # the rest shows rows and files
-            raise Unavailable(f"its tables cannot be copied: {said}", hint=hint) from error
-        finally:
-            connection.close()
-            loader.close()
-            self.forget()
-
-    def prepare(self, request: SqlPrepare) -> None:
-        """Make a Parquet file of a table in a text. A second instance does that, as in `load`."""
-        loader = self._loader()
-        try:
-            write_parquet(loader, request.source, request.form, request.target)
-        finally:
-            loader.close()
-
-    def _loader(self) -> duckdb.DuckDBPyConnection:
-        loader = duckdb.connect(config=self._config())
-        loader.execute("SET temp_directory=''")
-        return loader
-
-    def known(self, sql: str) -> ParsedStatement | None:
-        """The statement of a known text; None for another text."""
-        return self._statements.get(sql)
-
-    def parsed(self, connection: duckdb.DuckDBPyConnection, sql: str) -> ParsedStatement:
-        """Parse a text of one statement. A known text is not parsed again: that would take a fifth of a short query."""
-        found = self._statements.get(sql)
-        if found is None:
-            statements = connection.extract_statements(sql)
-            if len(statements) != 1:
-                raise InvalidArguments.at("/input/sql", f"has {len(statements)} statements: expected one")
-            found = ParsedStatement(statements[0])
-            if len(sql) <= LONGEST_KEPT:
-                if len(self._statements) >= KEPT_STATEMENTS:
-                    self._statements.clear()
-                self._statements[sql] = found
-        return found
-
-    def forget(self) -> None:
-        """Drop the parsed statements, because the meaning of names may have changed."""
-        self._statements.clear()
-
-
-class ArrowRows:
-    """Rows of a relation, for another connection to read. A relation itself may only be read by its own."""
-
-    def __init__(self, relation: Any) -> None:
-        self._relation = relation
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._relation.__arrow_c_stream__(requested_schema)
-
-
-def _take(connection: duckdb.DuckDBPyConnection, relation: Any, table: str) -> None:
-    """Make a table of the rows of another connection's relation."""
-    connection.register(_INCOMING.strip('"'), ArrowRows(relation))
-    connection.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * FROM {_INCOMING}")
-    connection.unregister(_INCOMING.strip('"'))
-
-
-def sentence(error: Exception) -> str:
-    """The message of DuckDB, without the lines that repeat the statement, and without advice for its own shell."""
-    return re.split(r"\n\n(?:LINE |Possible solutions)", str(error), maxsplit=1)[0].strip()
-
-
-def _processors() -> int:
-    """The number of processors that this process may use: DuckDB counts those of the machine, and wakes a thread for each."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def limit_memory(root: duckdb.DuckDBPyConnection) -> None:
-    """Limit this process, which has no other work, so that an allocation fails before all memory is taken."""
-    row = root.execute("SELECT current_setting('memory_limit')").fetchall()[0]  # all of it, as else its transaction stays open
-    number, _, unit = str(row[0]).partition(" ")
-    if unit in _UNITS:
-        most = int(float(number) * _UNITS[unit]) * HEAPS + HEAP_BASE
-        with suppress(OSError, ValueError):  # a system without this limit, or with a smaller one
-            resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 def needs_exact(kinds: Sequence[Any]) -> bool:
