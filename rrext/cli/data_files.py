@@ -6,11 +6,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from glob import has_magic
 from typing import Any, Final
 
 import msgspec
 
-from rrext.errors import UsageError
+from rrext.columns import printable
+from rrext.errors import UsageError, near_matches
+from rrext.nodes.base.setup import missing_packages
 from rrext.nodes.sql.duckdb.endings import OWN_SCHEMAS, ending_of, holds_tables
 from rrext.nodes.sql.duckdb.files import is_table
 
@@ -80,6 +83,28 @@ def shown(word: str) -> str:
     """A word as messages name it: a URL may have a password."""
     server = _SERVER.fullmatch(word)
     return word if server is None else f"the database {_name_of(server)}"
+
+
+def require_readable(files: Sequence[str]) -> None:
+    """Raise `UsageError` for a file that is not there, with those of its folder that have nearly its name, and for files that
+    DuckDB reads where it is not installed.
+    """
+    for file in files:
+        if _SERVER.fullmatch(file) is None and not has_magic(file) and not os.path.exists(file):
+            raise UsageError(f"{printable(file)}: there is no such file.{_similar(file)}")
+    node = _database_alone(files[0])[0] if len(files) == 1 else None
+    if node in (None, "db_duckdb") and (missing := missing_packages("duckdb", "duckdb", "pytz")):
+        raise UsageError(f"files are read with DuckDB: {missing}")
+
+
+def _similar(file: str) -> str:
+    folder, name = os.path.split(file)
+    try:
+        others = [each for each in os.listdir(folder or os.curdir) if is_data(each)]
+    except OSError:
+        return ""
+    near = near_matches(name, others)
+    return f" Did you mean {' or '.join(printable(os.path.join(folder, each)) for each in near)}?" if near else ""
 
 
 def is_data(name: str) -> bool:

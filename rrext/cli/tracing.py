@@ -7,6 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from rrext.columns import printable
 from rrext.errors import UsageError
 from rrext.limits import DEFAULTS
 
@@ -35,7 +36,9 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
 def add_record_option(parser: argparse.ArgumentParser) -> None:
     """Add the option of a server."""
     parser.add_argument(
-        "--record", metavar="FILE", help="as --trace, with the requests and answers of all clients, for `rrext replay`"
+        "--record",
+        metavar="FILE",
+        help="as --trace, with the requests and answers of all clients; `rrext replay` plays each run that the file has",
     )
 
 
@@ -106,6 +109,11 @@ class Traces:
         def told(error: OSError) -> None:
             print(f"rrext: {option} {path}: {error.strerror}: its lines are lost until there is room", file=sys.stderr)
 
+        if recording is not None and _has_lines(path):
+            has = f"rrext: {option} {printable(path)}: the file has a run already, and this one is added"
+            print(
+                f"{has}; `rrext replay` plays each to a server of its own. For this one alone, name a new file", file=sys.stderr
+            )
         try:
             file = TraceFile(path, content=content, on_failure=told, recording=recording)
         except OSError as error:
@@ -120,3 +128,10 @@ class Traces:
             file.end(TRACE_FLUSH)
         if self._export is not None and not self._export.end(TRACE_FLUSH):
             print("rrext: --otel: the last spans could not be sent in time", file=sys.stderr)
+
+
+def _has_lines(path: str) -> bool:
+    try:
+        return os.path.getsize(path) > 0
+    except OSError:  # whether it can be opened is told elsewhere
+        return False

@@ -182,6 +182,8 @@ def _problems(value: Any) -> Iterator[Problem]:
     validator = SchemaValidator(SCHEMA)
     if not validator.fits(value):
         for path, text in validator.problems(value, MOST_PROBLEMS):
+            if len(path) == 3 and text.startswith("unexpected property") and "did you mean" not in text:
+                text = f"{text}: a case has {', '.join(SCHEMA['$defs']['case']['properties'])}"
             yield _problem(text, cut_pointer("", path))
         return
     names: dict[str, int] = {}

@@ -52,6 +52,11 @@ class Outcome(msgspec.Struct, frozen=True):
     result: Any = msgspec.UNSET
 
     @property
+    def is_bare(self) -> bool:
+        """Whether the case passed for want of anything that it expects."""
+        return self.verdict == "passed" and self.case.expect is msgspec.UNSET and self.case.error is None
+
+    @property
     def expect(self) -> Any:
         """The expectation that the result meets: that of the case where it holds. `UNSET` without a result."""
         if self.result is msgspec.UNSET or self.case.error is not None:

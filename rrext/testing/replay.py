@@ -220,7 +220,9 @@ class Replay:
         self._key = key
         self._is_shared = is_shared
         self._patience = patience
-        self._ignored = [parts_of(pattern) for pattern in ignored]
+        self._ignored = {pattern: parts_of(pattern) for pattern in ignored}
+        self.met: set[str] = set()
+        """Those of `ignored` at which something differed."""
         self._run = RunLikeness(begun, value_of)
         self._connections: dict[str, ReplayedConnection] = {}
         self._ended: set[str] = set()
@@ -454,7 +456,13 @@ class Replay:
 
     def _is_ignored(self, difference: Difference) -> bool:
         parts = parts_of(difference.path)
-        return any(len(parts) >= len(pattern) and all(map(fnmatchcase, parts, pattern)) for pattern in self._ignored)
+        met = [
+            pointer
+            for pointer, pattern in self._ignored.items()
+            if len(parts) >= len(pattern) and all(map(fnmatchcase, parts, pattern))
+        ]
+        self.met.update(met)
+        return bool(met)
 
     # ends
 

@@ -156,6 +156,13 @@ def changed(folder: Path, *changes: tuple[str, str]) -> str:
     return str(path)
 
 
+def test_a_recording_that_goes_on_in_a_file_says_so(tmp_path: Path) -> None:
+    path = str(tmp_path / "r.jsonl")
+    first, second = (call("serve", shop(tmp_path), "--nodes", NODES, "--record", path) for _ in range(2))
+    assert (first.code, "the file has a run already" in first.err) == (0, False)
+    assert (second.code, "the file has a run already, and this one is added; `rrext replay`" in second.err) == (0, True)
+
+
 async def test_a_node_that_was_changed_differs_exactly_there(tmp_path: Path) -> None:
     await record_prices(tmp_path)
     nodes = changed(tmp_path, ("PRICE = 7", "PRICE = 8"), ("no more today", "no more"), ('f"step {step + 1}"', '"a step"'))
@@ -176,6 +183,9 @@ async def test_a_node_that_was_changed_differs_exactly_there(tmp_path: Path) -> 
     ignored = ["--ignore", "/result/price", "--ignore", "/rrext_progress/*/message", "--ignore", "/error"]
     done = replay(tmp_path, "--nodes", nodes, *ignored)
     assert (done.code, done.err) == (0, "6 requests replayed, no difference\n")
+    done = replay(tmp_path, "--nodes", nodes, *ignored, "--ignore", "/body/price")
+    said = "rrext: --ignore /body/price: nothing differed there\n"
+    assert (done.code, done.err) == (0, f"{said}6 requests replayed, no difference\n")
 
 
 async def test_a_tool_that_fails_hangs_or_has_no_answer_in_time_is_told(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
@@ -106,11 +107,22 @@ def test_what_cannot_be_asked_is_said(ask: Ask, words: list[str], told: str) -> 
 
 
 @pytest.mark.parametrize(
-    "words", [["orders.csv", "select * from read_csv('x')"], ["none.db", "select 1"], ["none.duckdb", "select 1"]]
+    ("words", "code"),
+    [(["orders.csv", "select * from read_csv('x')"], 1), (["none.db", "select 1"], 2), (["none.duckdb", "select 1"], 2)],
 )
-def test_files_get_no_hint_to_the_settings_of_a_node(ask: Ask, words: list[str]) -> None:
+def test_files_get_no_hint_to_the_settings_of_a_node(ask: Ask, words: list[str], code: int) -> None:
     done = ask(*words)
-    assert (done.code, "settings" in done.err) == (1, False)
+    assert (done.code, "settings" in done.err) == (code, False)
+
+
+def test_a_misspelt_file_is_told_before_a_package_that_is_missing(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    done = ask("order.csv", "select 1")
+    assert (done.code, done.err) == (2, "rrext: order.csv: there is no such file. Did you mean orders.csv?\n")
+    done = ask("orders.csv", "select 1")
+    assert (done.code, "(files)" in done.err) == (2, False)
+    assert done.err.startswith("rrext: files are read with DuckDB: duckdb cannot be imported; install with: pip install")
+    assert ask("crm.db", "select * from visit").code == 0
 
 
 def test_the_hint_of_a_refused_statement_is_a_way_that_works(run: InProcess) -> None:
@@ -160,4 +172,4 @@ def test_a_file_that_is_not_there_is_no_statement_for_the_default_pipeline(ask: 
     (data / "p.pipe").write_text('{"components": [{"id": "t", "provider": "tools"}]}')
     (data / "rrext.toml").write_text('pipeline = "p.pipe"')
     done = ask("ordrs.csv", "select * from ordrs")
-    assert (done.code, "there is no such file" in done.err) == (1, True)
+    assert (done.code, "there is no such file" in done.err) == (2, True)

@@ -154,8 +154,13 @@ def test_words_choose_cases_and_none_is_an_error(run: InProcess, desk: Path):
     assert (done.code, done.out.decode().partition(" in ")[0]) == (2, "no case was run")
 
 
+def test_cases_that_expect_nothing_are_counted(run: InProcess, desk: Path):
+    write(desk, case("adds", **ADD, expect=SUM), case("tells", tool="tell"))
+    assert ", 1 without an expectation in " in run("test", desk, "--nodes", DESK).out.decode().splitlines()[-1]
+
+
 def test_wrong_files_are_told_and_the_others_run(run: InProcess, desk: Path, tmp_path: Path):
-    write(desk, case("adds", **ADD))
+    write(desk, case("adds", **ADD, expect=SUM))
     other = tmp_path / "other.cases.json"
     (tmp_path / "other.pipe").write_text("{}")
     other.write_text('{"cases": [\n  {"name": "a", "tol": "add"}]}')
@@ -164,6 +169,8 @@ def test_wrong_files_are_told_and_the_others_run(run: InProcess, desk: Path, tmp
     assert done.code == 2
     assert f'{other}:2:17: error: /cases/0/tol: unexpected property "tol": did you mean "tool"? [invalid_cases]' in out
     assert out.splitlines()[-1].startswith("1 passed, 1 file wrong")
+    other.write_text('{"cases": [{"name": "a", "tool": "add", "arguments": {}}]}')
+    assert 'unexpected property "arguments": a case has name, tool, node,' in run("test", other, "--nodes", DESK).out.decode()
     done = run("test", tmp_path / "othr.pipe")
     assert done.code == 2
     assert done.err == f"rrext: {tmp_path}/othr.pipe: No such file or directory. Did you mean {tmp_path}/other.pipe?\n"

@@ -46,6 +46,14 @@ class Forms(Node):
 JSON = st.recursive(st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(), lambda inner: st.lists(inner))
 
 
+def test_a_value_without_its_name_gets_a_hint_to_the_names(take: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    done = take("2")
+    assert (done.code, "hint: write KEY=2 with one of text, number, count," in done.err) == (2, True)
+    done = here(capfd, "tool", FILES, "read_file", '"notes"')
+    assert (done.code, 'hint: write path="notes"' in done.err) == (2, True)
+    assert "required: TOOL\n" in here(capfd, "tool", FILES).err
+
+
 @pytest.fixture
 def take(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
     (tmp_path / "forms_node.py").write_text(NODE)

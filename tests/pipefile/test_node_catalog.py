@@ -45,6 +45,14 @@ def write(folder: Path, name: str, text: str) -> str:
     return str(path)
 
 
+def test_the_place_of_a_syntax_error_names_the_file_once(tmp_path: Path) -> None:
+    path = tmp_path / "broken_once.py"
+    path.write_text("x = (\n")
+    with pytest.raises(PluginError) as caught:
+        load_nodes(str(path))
+    assert str(caught.value).startswith(f"--nodes {path}, line 1: ")
+
+
 def test_the_classes_of_a_file_come_in_its_order(tmp_path: Path) -> None:
     path = write(
         tmp_path,

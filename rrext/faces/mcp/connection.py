@@ -233,6 +233,8 @@ class McpConnection:
         try:
             value = decode(json)
         except ParseError as error:
+            if bytes(json[:15]).lower() == b"content-length:":
+                error.message = "the Model Context Protocol has one JSON text a line on stdio, without Content-Length"
             return self._refuse(error, json[: self._limits.id_recovery])
         if isinstance(value, list):
             return self._batch(cast("list[Any]", value), json)

@@ -254,9 +254,9 @@ def _failure(target: str, path: str | None, error: BaseException) -> BaseExcepti
     if isinstance(error, KeyboardInterrupt):
         return error
     if isinstance(error, SyntaxError):
-        where = f"{error.filename or target}, line {error.lineno}"
+        other = "" if error.filename in (None, target, path) else f": {error.filename}"
         text = (error.text or "").strip()
-        return PluginError(f"--nodes {target}: {where}: {error.msg}" + (f": {text}" if text else ""))
+        return PluginError(f"--nodes {target}{other}, line {error.lineno}: {error.msg}" + (f": {text}" if text else ""))
     line = _line_in(path, error)
     where = f", line {line}" if line else ""
     return PluginError(f"--nodes {target}{where}: {type(error).__name__}: {error}")

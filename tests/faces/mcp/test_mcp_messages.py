@@ -17,6 +17,7 @@ MISTAKES: list[tuple[bytes, int, Any]] = [
     (b"nonsense", -32700, None),
     (b'{"jsonrpc":"2.0","id":71,"method":"ping"', -32700, 71),
     (b'{"jsonrpc":"2.0","id":71,"method":"\xff"}', -32700, 71),
+    (b"Content-Length: 40\r", -32700, None),
     (b"[" * 5000, -32700, None),
     (b"[]", -32600, None),
     (b'[{"jsonrpc":"2.0","id":71,"method":"ping"}]', -32600, None),
@@ -45,6 +46,11 @@ def test_a_line_that_is_no_request_is_answered_and_the_next_one_is_read(
     assert answer["error"]["code"] == number
     assert answer.get("id") == request_id
     assert host.result("ping") is not None
+
+
+def test_a_frame_with_a_header_is_told_that_messages_are_lines(host: Host) -> None:
+    host.write(b"Content-Length: 40\r\n\r\n")
+    assert "one JSON text a line on stdio, without Content-Length" in host.message()["error"]["message"]
 
 
 @pytest.mark.parametrize(

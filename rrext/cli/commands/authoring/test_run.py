@@ -111,6 +111,8 @@ class _Work:
         verdicts = Counter(outcome.verdict for _, outcomes in told for outcome in outcomes)
         wrong = sum(any(problem.severity == "error" for problem in file.problems) for file in files)
         counts = [f"{verdicts[verdict]} {verdict}" for verdict in VERDICTS if verdicts[verdict]]
+        bare = sum(each.is_bare for _, outcomes in told for each in outcomes)
+        counts += [f"{bare} without an expectation"] if bare else []
         counts += [f"{counted(wrong, 'file')} wrong"] if wrong else []
         self._line(f"{', '.join(counts) or 'no case was run'} in {time.monotonic() - begun:.1f} s")
         if wrong or not verdicts:

@@ -14,7 +14,7 @@ from rrext.cli.commands.calls.tool import CALL_IS_WRONG, call_timeout
 from rrext.cli.console.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.console.formats import FORMATS
 from rrext.cli.console.output import Results, print_error
-from rrext.cli.data_files import is_data, names_data, pipeline_of, shown
+from rrext.cli.data_files import is_data, names_data, pipeline_of, require_readable, shown
 from rrext.cli.options import (
     Command,
     add_pipeline_options,
@@ -148,6 +148,7 @@ def _take_files(args: argparse.Namespace) -> None:
         args.file = shown(args.file)
         if args.write:
             raise ValueError("--write: files are only read; a pipeline with a database may let it write")
+        require_readable(files)
     if len(words) > 1:
         raise ValueError(f"the statements are one text in quotes, not {len(words)} words: {' '.join(words[:2])} …")
     args.sql = words[0] if words else None

@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, at: bool) -> None:
     add_source(parser, at=at)
     parser.add_argument("tool", metavar="TOOL", help="the tool's name; `rrext tools FILE.pipe` lists them")
     parser.add_argument("--node", default="", metavar="ID", help="the node that is asked; needed if several have the tool")
-    parser.add_argument("words", nargs="*", metavar="KEY=VALUE|JSON", help="the tool's input; see below")
+    parser.add_argument("words", nargs="*", default=[], metavar="KEY=VALUE|JSON", help="the tool's input; see below")
     parser.add_argument("--input", metavar="JSON|@FILE|-", help="the same input as one JSON value, for programs")
     parser.add_argument("--timeout", type=call_timeout, metavar="S", help="seconds after which the tool is stopped")
     parser.add_argument(
@@ -166,6 +166,7 @@ async def _call(args: argparse.Namespace, given: Any, pipeline: Pipeline, result
     try:
         body, data = await feed.run(pipeline, operation)
     except RrextError as error:
+        await _put_pair(error, args, given, pipeline)
         _put_hint(error, named(args))
         print_error(error)
         return EXIT_USAGE if error.code in CALL_IS_WRONG else EXIT_FAILED
@@ -222,6 +223,16 @@ def _put_hint(error: RrextError, pipeline: str) -> None:
         error.hint = f"--node ID says which one is asked: {', '.join(error.data['nodes'])}"
     elif error.code == "result_too_large" and error.hint:
         error.hint = error.hint.replace("`stream: true`", "`--stream`")
+
+
+async def _put_pair(error: RrextError, args: argparse.Namespace, given: Any, pipeline: Pipeline) -> None:
+    """Add how a word that is a value alone becomes a member of the input."""
+    if error.code != "invalid_arguments" or error.hint or not args.words or isinstance(given, dict):
+        return
+    schema, word = await _input_schema(args, pipeline), args.words[0]
+    names: list[str] = schema.get("required") or list(schema.get("properties", {}))
+    if names:
+        error.hint = f"write {names[0]}={word}" if len(names) == 1 else f"write KEY={word} with one of {', '.join(names)}"
 
 
 async def _input_schema(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:

@@ -38,8 +38,8 @@ EXAMPLE = """examples:
   rrext mcp pipeline.pipe --root . --print-config vscode
   rrext mcp pipeline.pipe --root . --http 127.0.0.1:8080
 
-The host starts the command, and ends it by closing its stdin. --print-config prints the lines for the settings of a host;
-with --http those of a host that takes a URL, and the command runs by itself.
+The host starts the command, writes one JSON text a line, and ends it by closing its stdin. --print-config prints the lines for
+the settings of a host; with --http those of a host that takes a URL, and the command runs by itself.
 """
 HOSTS: Final = ("vscode", "claude", "cursor", "zed", "codex")
 PATHS: Final = frozenset(("--root", "--nodes", "--project", "--connections", "--log-file", "--tokens"))

@@ -67,6 +67,7 @@ class RecordingReplay:
         self._counts = ReplayCounts()
         self._gaps: list[str] = []
         self._unread = 0
+        self._met = set[str]()
 
     async def run(self) -> int:
         """Replay; returns the exit code."""
@@ -119,6 +120,7 @@ class RecordingReplay:
                 except Exception as error:  # a group of tasks would wrap it
                     failure = error
             self._add(replay.counts)
+            self._met |= replay.met
         if failure is not None:
             raise failure
         return following
@@ -161,6 +163,9 @@ class RecordingReplay:
         for gap in self._gaps:
             after = f"; {counted(self._unread, 'line')} behind it" if self._unread else ""
             print(f"rrext: {gap}{after}", file=sys.stderr)
+        for pointer in dict.fromkeys(self._args.ignore):
+            if pointer not in self._met:
+                print(f"rrext: --ignore {printable(pointer)}: nothing differed there", file=sys.stderr)
         outcome = f"{counts.differ} {'differs' if counts.differ == 1 else 'differ'}" if counts.differ else "no difference"
         told = [f"{counted(counts.played, 'request')} replayed, {outcome}", *(text for text, number in rest.items() if number)]
         print("; ".join(told), file=sys.stderr)
