@@ -266,7 +266,9 @@ PROVIDER_CLOSE_TIMEOUT: Final = 3.0
 BLOCKED_LOOP_TIME: Final = 0.1
 """Seconds in one step of a tool on the loop; all other calls wait meanwhile."""
 MAX_KEPT_ERRORS: Final = 50
-"""Errors in the status of a task, as in the reference server's."""
+"""Errors in the status of a task that differ, as many as in the reference server's."""
+MAX_ERROR_TEXT: Final = 1000
+"""Characters of the error of a tool in the status of a task: a tool may raise any text, and each status has all of them."""
 MIN_TASK_MEMORY: Final = 64 * MIB
 """Bytes of the smallest limit of a task's memory: an empty task takes a third, and each would be killed again and again."""
 OPEN_RESERVE: Final = 8

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from commands import EXAMPLES, NODES, InProcess, call, component, pipeline, spawned, until
 
-HEADS = ["TOKEN", "STATE", "FOR", "OBJECTS", "FAILED", "OPEN", "CPU", "MEMORY", "NAME"]
+HEADS = ["TOKEN", "STATE", "FOR", "CALLS", "FAILED", "OBJECTS", "FAILED", "OPEN", "CPU", "MEMORY", "NAME"]
 
 
 @pytest.fixture(params=["unix", "ws"])
@@ -37,6 +37,20 @@ def test_what_runs_is_listed_until_it_is_stopped(served: tuple[str, subprocess.P
     assert done.code == 1
     assert done.err.startswith('rrext: kind: Your pipeline is not running. Did you mean "kinds"?')
     assert [state["token"] for state in run("ps", "--at", address, "--json").lines] == ["kinds"]
+
+
+def test_failed_calls_of_tools_are_counted_and_told(served: tuple[str, subprocess.Popen[bytes]], run: InProcess) -> None:
+    address, _ = served
+    for tool, code in (("content", 0), ("refuse", 1), ("break_down", 1), ("nosuch", 2), ("break_down", 1)):
+        assert call("tool", "--at", address, "--token", "kinds", tool).code == code
+    rows = [line.split() for line in run("ps", "--at", address).out.decode().splitlines()]
+    assert rows[1][0] == "kinds"
+    assert rows[1][4:8] == ["5", "4", "0", "0"]  # after the time, which is a number and a unit
+    first, second, last = run("logs", "--at", address, "--no-follow").out.decode().splitlines()
+    assert first.startswith("earlier kinds error: k.refuse: ")
+    assert second.startswith("earlier kinds error: nosuch: No handler found")
+    assert last.startswith("earlier kinds error: k.break_down: ")
+    assert last.endswith(" (2 times)")
 
 
 @pytest.mark.parametrize("words", ["stop nosuch", "logs --no-follow nosuch", "tools --token nosuch"])

@@ -360,7 +360,12 @@ class CallRun(Run):
             failure = internal_error()
             with suppress(Exception):
                 log.error("%s raised an exception that cannot be described", self.call.name)
+        if not self.call.settled:
+            self.failed(failure)
         return self.call.fail(failure)
+
+    def failed(self, error: RrextError) -> None:
+        """Hook: the call will be answered with this failure."""
 
 
 class ToolRun(CallRun):
@@ -441,6 +446,15 @@ class ToolRun(CallRun):
     def asker(self) -> dict[str, Any]:
         named = {"tool": self.spec.name, "nodeId": self.route.node_id}
         return named if self.is_outermost else {**named, "within": self.trail[-2]}
+
+    def stop(self, reason: CancelReason) -> None:
+        if reason == "timeout":
+            self.lease.task.note_failed_call(f"{self.route.label}: timed out")
+        super().stop(reason)
+
+    def failed(self, error: RrextError) -> None:
+        """Count the failure, and keep its message for the status of the task."""
+        self.lease.task.note_failed_call(self.host.redactor.text(f"{self.route.label}: {error.message}"))
 
     def is_usable(self) -> bool:
         """Whether the caller may see and call the tool now."""

@@ -82,6 +82,9 @@ class ToolCalls:
             run_class = self._host.tool_run if call.feed is None and lease.pipe is None else self._run_class(call, lease)
             run: ToolRun = run_class(self._host, call, lease, chosen, begins=True, timeout=timeout)
         except RrextError as error:
+            task.calls += 1
+            where = f"{operation.node_id}.{operation.tool}" if operation.node_id else operation.tool
+            task.note_failed_call(self._host.redactor.text(f"{where}: {error.message}"))
             call.fail(error)
             return is_quick
         run.kwargs = kwargs

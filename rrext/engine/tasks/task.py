@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heappushpop
@@ -20,7 +21,7 @@ from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
 from rrext.engine.tasks.component import Component, unavailable
 from rrext.engine.tasks.routes import OfferedReference, Route, RouteTable, node_not_found, tool_not_found
 from rrext.errors import InvalidArguments, RrextError, TaskNotRegistered, Unavailable, near_matches
-from rrext.limits import MAX_KEPT_ERRORS, MIB, Limits
+from rrext.limits import MAX_ERROR_TEXT, MAX_KEPT_ERRORS, MIB, Limits
 from rrext.nodes.base.node import Node, accepted_input
 from rrext.pipefile.lane_plan import LanePlan
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
@@ -49,9 +50,9 @@ class Task(TaskIdentity):
     """One loaded pipeline under its token, in this process."""
 
     __slots__ = (
-        "_plan", "blocks", "components", "dynamic", "errors", "member_lists", "metrics", "now", "only_plan", "places", "plans",
-        "private_references", "publisher", "references", "resources", "routes", "spare", "spec", "sync_places", "throughput",
-        "trace", "ttl", "warnings",
+        "_errors", "_errors_lock", "_plan", "blocks", "components", "dynamic", "failed_calls", "member_lists", "metrics", "now",
+        "only_plan", "places", "plans", "private_references", "publisher", "references", "resources", "routes", "spare", "spec",
+        "sync_places", "throughput", "trace", "ttl", "warnings",
     )  # fmt: skip
 
     active: set[Call]
@@ -98,7 +99,9 @@ class Task(TaskIdentity):
         """The trace of its objects; None if it is not traced."""
         self.throughput = Throughput()
         self.metrics = ProcessMetrics()
-        self.errors: list[str] = []
+        self.failed_calls = 0
+        self._errors: dict[str, int] = {}
+        self._errors_lock = threading.Lock()  # calls fail on any thread
         self.blocks: Counter[str] = Counter()
         self.now = clock.now
         """The time of the engine's clock."""
@@ -346,9 +349,26 @@ class Task(TaskIdentity):
         return {} if found is None else found.counts()
 
     def note_error(self, message: str) -> None:
-        """Keep the message for the task's status; the oldest is dropped when there are too many."""
-        self.errors.append(message)
-        del self.errors[:-MAX_KEPT_ERRORS]
+        """Keep the message for the task's status, once with the number of equal ones; of too many the oldest is dropped."""
+        with self._errors_lock:
+            self._note_error(message)
+
+    def note_failed_call(self, message: str) -> None:
+        """Count a client's call of a tool that failed, and keep its message."""
+        with self._errors_lock:
+            self.failed_calls += 1
+            self._note_error(message[:MAX_ERROR_TEXT])
+
+    def _note_error(self, message: str) -> None:
+        self._errors[message] = self._errors.pop(message, 0) + 1
+        if len(self._errors) > MAX_KEPT_ERRORS:
+            del self._errors[next(iter(self._errors))]
+
+    @property
+    def errors(self) -> list[str]:
+        """The last errors that differ, the latest last."""
+        with self._errors_lock:
+            return [text if count == 1 else f"{text} ({count} times)" for text, count in self._errors.items()]
 
 
 def _trace_of(level: int) -> TaskTrace | None:

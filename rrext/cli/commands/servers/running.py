@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rrext.client.client import Client
 
 ADDRESS: Final = "unix:PATH|ws://HOST:PORT"
-HEADS: Final = ("TOKEN", "STATE", "FOR", "OBJECTS", "FAILED", "OPEN", "CPU", "MEMORY", "NAME")
+HEADS: Final = ("TOKEN", "STATE", "FOR", "CALLS", "FAILED", "OBJECTS", "FAILED", "OPEN", "CPU", "MEMORY", "NAME")
 TYPES: Final = ("TASK", "DETAIL", "OUTPUT", "SSE")
 """The events that `logs` asks for."""
 LEVELS: Final = (("errors", "error"), ("warnings", "warning"))
@@ -81,6 +81,8 @@ def _row(task: dict[str, Any], state: dict[str, Any]) -> tuple[str, ...]:
         task["token"],
         state["status"],
         duration(time.time() - state["startTime"]),
+        str(state["calls"]),
+        str(state["failedCalls"]),
         str(state["completedCount"]),
         str(state["failedCount"]),
         str(state["pipeflow"]["totalPipes"]),
@@ -170,8 +172,9 @@ PS: Final = Command(
   rrext ps --at unix:/tmp/rrext.sock
   rrext ps --at ws://127.0.0.1:5565 --json | jq -r .token
 
-FOR is the time since it was loaded, OPEN the objects on their way. Processor and memory are those of the process of the
-pipeline, which with `--isolation none` all share. Exit code 0: done. 1: the server is gone. 2: there is no server.
+FOR is the time since it was loaded, CALLS those of tools by clients, OPEN the objects on their way; a FAILED is of the column
+before it. Processor and memory are those of the process of the pipeline, which with `--isolation none` all share. Exit code 0:
+done. 1: the server is gone. 2: there is no server.
 """,
     _add_ps,
     _run_ps,
@@ -182,8 +185,9 @@ LOGS: Final = Command(
   rrext logs --at unix:/tmp/rrext.sock
   rrext logs --at ws://127.0.0.1:5565 library --no-follow
 
-First the last failures and warnings of the pipelines, then each event as it comes, until Ctrl-C. A key of a server sees its
-user's pipelines, and of those of the server their beginning and their end. Exit code 1: the server has ended.
+First the last failures of objects and of calls of tools, equal ones once, and the warnings of the pipelines, then each event
+as it comes, until Ctrl-C; calls that fail from now on are only in the next list. A key of a server sees its user's pipelines,
+and of those of the server their beginning and their end. Exit code 1: the server has ended.
 """,
     _add_logs,
     _run_logs,
