@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 from abc import abstractmethod
+from time import time
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -83,7 +84,7 @@ class BaseEngine(Engine, Generic[T]):
         """Tasks whose place another one has, while their last calls and pipes end, with their ends."""
         self.late_sources: set[str] = set()
         """The files of the operator's code that was imported in other processes, as far as they tell."""
-        self._views = TaskViews(host, self.tasks, self._status_of, self.clients, refresh)
+        self._views = TaskViews(host, self.tasks, self._told_status, self.clients, refresh)
         self._store = StoreCalls(host, store)
         host.engine = self
 
@@ -245,6 +246,23 @@ class BaseEngine(Engine, Generic[T]):
         if not isinstance(before, FinishedTask):
             await self.unload(before, "restarted")
         self.begin(task)
+
+    def _told_status(self, task: T) -> dict[str, Any]:
+        status = self._status_of(task)
+        if task.change_refused:
+            status["warnings"] = [*status["warnings"], task.change_refused]
+        return status
+
+    def refuse_change(self, token: str | None, why: str) -> None:
+        """Tell why a change of files does not count for the task of a token, or for all: as its warning, and as output."""
+        from rrext.engine.events.hub import EventOrigin
+        from rrext.engine.events.records import Output
+
+        for task in list(self.tasks):
+            if token in (None, task.token):
+                task.change_refused = why
+                head = EventOrigin(self.host.events, task.event_head).head
+                self.host.events.publish(Output(time=time(), **head, text=f"{why}\n"))
 
     async def load_again(self, token: str, text: bytes | None) -> None:
         """Load a changed pipeline of the operator in the place of its task, or the same again. Raises as `exchange` does."""

@@ -1,4 +1,4 @@
-"""`rrext serve --reload`: pipelines and code of nodes that change count from the next call; what is broken changes nothing."""
+"""`rrext serve --reload`: pipelines and code of nodes that change count without a restart; what is broken changes nothing."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Reloader:
         others = [task for task in self._engine.tasks if is_new_code and task.token not in self._files]
         loads = [self._load_file(token, path, is_new_code=is_new_code) for token, path in files]
         await asyncio.gather(
-            *loads, *(self._load(f"pipeline {task.name}", partial(self._engine.exchange, task)) for task in others)
+            *loads, *(self._load(f"pipeline {task.name}", task.token, partial(self._engine.exchange, task)) for task in others)
         )
         self._seen = self._states(()) | self._seen
         self._changed.clear()
@@ -118,11 +118,9 @@ class Reloader:
                 await self._engine.try_code()
             self._engine.catalog.replace(reload_nodes(self._nodes))
         except TimeoutError:
-            log.error("the code of the nodes stays as it was: it was not loaded within %g seconds", TRY_TIME)
-            return False
+            return self._refuse(None, f"the code of the nodes stays as it was: it was not loaded within {TRY_TIME:g} seconds")
         except (RrextError, SystemExit) as error:
-            log.error("the code of the nodes stays as it was: %s", error)
-            return False
+            return self._refuse(None, f"the code of the nodes stays as it was: {error}")
         self._sources = LoadedSources(self._nodes)  # as many modules, but others
         return True
 
@@ -130,16 +128,20 @@ class Reloader:
         async def load() -> None:
             await self._engine.load_again(token, await asyncio.to_thread(_content, path))
 
-        if not await self._load(path, load) and is_new_code:  # which counts for the pipeline as it was
-            await self._load(f"{path}, as it was,", partial(self._engine.load_again, token, None))
+        if not await self._load(path, token, load) and is_new_code:  # which counts for the pipeline as it was
+            await self._load(f"{path}, as it was,", token, partial(self._engine.load_again, token, None))
 
-    async def _load(self, what: str, load: Callable[[], Awaitable[None]]) -> bool:
+    def _refuse(self, token: str | None, why: str) -> bool:
+        log.error("%s", why)
+        self._engine.refuse_change(token, why)
+        return False
+
+    async def _load(self, what: str, token: str, load: Callable[[], Awaitable[None]]) -> bool:
         async with self._places:
             try:
                 await load()
             except (RrextError, OSError) as error:
-                log.error("%s stays as it was: %s", what, error)
-                return False
+                return self._refuse(token, f"{what} stays as it was: {error}")
             log.warning("%s is loaded anew", what)
             return True
 

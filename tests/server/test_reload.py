@@ -184,6 +184,8 @@ async def test_changed_code_counts_from_the_next_call_and_broken_code_does_not(i
         (served.folder / "helper_of_reload.py").write_text("WORD = 'thr")
         await served.heard("the code of the nodes stays as it was: ")
         assert await served.tell() == "two"
+        (warning,) = (await served.client.status("p"))["warnings"]
+        assert re.match("the code of the nodes stays as it was: .*helper_of_reload.py, line 1", warning)
         (served.folder / "nodes_of_reload.py").write_text("from rrext import Node\n")
         await served.heard("no Node class is defined there")
         assert await served.tell() == "two"
@@ -191,6 +193,7 @@ async def test_changed_code_counts_from_the_next_call_and_broken_code_does_not(i
         (served.folder / "nodes_of_reload.py").write_text(NODE)
         await served.heard("p.pipe is loaded anew")
         assert await served.tell() == "fou"
+        assert (await served.client.status("p"))["warnings"] == []
 
 
 async def test_a_changed_pipeline_counts_and_a_broken_one_does_not(isolation: str) -> None:
@@ -201,6 +204,7 @@ async def test_a_changed_pipeline_counts_and_a_broken_one_does_not(isolation: st
         assert {tool["nodeId"] for tool in await served.client.tools()} == {"other"}
         path.write_text("{")
         await served.heard("p.pipe stays as it was: ")
+        assert "p.pipe stays as it was: " in (await served.client.status("p"))["warnings"][0]
         path.unlink()
         await served.heard("p.pipe stays as it was: ")
         assert {tool["nodeId"] for tool in await served.client.tools()} == {"other"}

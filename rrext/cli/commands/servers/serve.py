@@ -190,7 +190,7 @@ def add_serving_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reload",
         action="store_true",
-        help="for development: files that change count from the next call, unless they are broken",
+        help="for development: files that change count half a second later, unless they are broken",
     )
     parser.add_argument("--log-file", metavar="FILE", help="log there instead of stderr, at level info")
     parser.add_argument("--log-level", choices=LEVELS, help="what to log (info with --log-file, else warning)")
