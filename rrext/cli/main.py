@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from rrext.cli.console.exit_codes import EXIT_FAILED, EXIT_UNREAD, EXIT_USAGE
 from rrext.cli.console.output import is_unread, let_messages_fail
@@ -110,6 +110,11 @@ class Help(argparse.RawDescriptionHelpFormatter):
 
 class Parser(argparse.ArgumentParser):
     """A parser whose help and version are results, which fail if they cannot be written: argparse leaves that unsaid."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong with the words alone: the usage of a command has up to twenty lines."""
+        help_of = " ".join(["rrext help", *self.prog.split()[1:]])
+        self.exit(EXIT_USAGE, f"{self.prog}: error: {message}; `{help_of}` lists the words\n")
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         print(message, end="", file=file or sys.stderr)

@@ -100,6 +100,20 @@ def test_init_writes_a_pipeline_that_runs_by_the_command_that_it_names(tmp_path:
     assert call("send", "my first.pipe", "note.txt", cwd=tmp_path).value["result"]["text"][0].strip() == "hello"
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["mcp", "p.pipe", "--print-config"], "argument --print-config: expected one argument; `rrext help mcp`"),
+        (["mcp", "p.pipe", "--print-config", "claud"], "invalid choice: 'claud' (choose from"),
+        (["serve", "--record"], "argument --record: expected one argument; `rrext help serve`"),
+        (["--nonsense"], "the following arguments are required: COMMAND; `rrext help` lists"),
+    ],
+)
+def test_wrong_words_are_told_in_a_line_without_all_others(words: list[str], said: str, tmp_path: Path) -> None:
+    done = call(*words, cwd=tmp_path)
+    assert (done.code, done.out, said in done.err, done.err.count("\n")) == (2, b"", True, 1), done
+
+
 def test_init_overwrites_nothing(tmp_path: Path) -> None:
     assert call("init", cwd=tmp_path).code == 0
     before = (tmp_path / "pipeline.pipe").read_text()

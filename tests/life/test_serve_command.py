@@ -202,7 +202,7 @@ def test_nodes_that_cannot_be_loaded_are_told(tmp_path: Path) -> None:
 def test_a_bad_value_of_an_option_is_a_usage_error_that_names_it(option: str, value: str) -> None:
     said = refused(f"{option}={value}")
     assert option in said
-    assert "usage: rrext serve" in said
+    assert "`rrext help serve` lists the words" in said
 
 
 def test_an_unknown_option_is_a_usage_error() -> None:

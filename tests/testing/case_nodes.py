@@ -29,6 +29,7 @@ class Desk(Node):
     @tool_function
     def hang(self) -> None:
         """Wait for ever."""
+        print("hanging")
         threading.Event().wait()
 
     @tool_function

@@ -90,6 +90,7 @@ class _Work:
         self._results = results
         self._report = report
         self._turns = asyncio.Semaphore(args.jobs)
+        self._found: dict[str, list[Outcome]] = {}
         self.is_clean = True
         """Whether no thread of a case is left behind."""
 
@@ -102,6 +103,12 @@ class _Work:
             for file, work in zip(files, works, strict=True):
                 told.append((file, await work))
                 self._tell(*told[-1])
+        except asyncio.CancelledError:
+            for file in files[len(told) :]:
+                told.append((file, self._found.get(file.path, [])))
+                self._tell(*told[-1])
+            self._line(f"cancelled: {', '.join(_counts(told)) or 'no case had run'}")
+            raise
         finally:
             for work in works:
                 work.cancel()
@@ -110,10 +117,7 @@ class _Work:
             self._report.write(junit_xml(told))
         verdicts = Counter(outcome.verdict for _, outcomes in told for outcome in outcomes)
         wrong = sum(any(problem.severity == "error" for problem in file.problems) for file in files)
-        counts = [f"{verdicts[verdict]} {verdict}" for verdict in VERDICTS if verdicts[verdict]]
-        bare = sum(each.is_bare for _, outcomes in told for each in outcomes)
-        counts += [f"{bare} without an expectation"] if bare else []
-        counts += [f"{counted(wrong, 'file')} wrong"] if wrong else []
+        counts = [*_counts(told), *([f"{counted(wrong, 'file')} wrong"] if wrong else [])]
         self._line(f"{', '.join(counts) or 'no case was run'} in {time.monotonic() - begun:.1f} s")
         if wrong or not verdicts:
             return EXIT_USAGE
@@ -125,7 +129,10 @@ class _Work:
         async with self._turns:
             runner = CaseRunner(file, self._around)
             try:
-                found = [await runner.run(case) for case in file.cases if words is None or words in case.name]
+                found = self._found.setdefault(file.path, [])
+                for case in file.cases:
+                    if words is None or words in case.name:
+                        found.append(await runner.run(case))
             finally:
                 self.is_clean = await runner.aclose() and self.is_clean
         return self._updated(file, found) if self._args.update else found
@@ -177,3 +184,12 @@ class _Work:
 
     def _line(self, text: str) -> None:
         self._results.write_line(text.encode("utf-8", "backslashreplace"))
+
+
+def _counts(told: Sequence[tuple[CaseFile, Sequence[Outcome]]]) -> list[str]:
+    """How many cases went which way, in words."""
+    found = [each for _, outcomes in told for each in outcomes]
+    verdicts = Counter(each.verdict for each in found)
+    bare = sum(each.is_bare for each in found)
+    words = [f"{verdicts[verdict]} {verdict}" for verdict in VERDICTS if verdicts[verdict]]
+    return [*words, *([f"{bare} without an expectation"] if bare else [])]
