@@ -9,7 +9,7 @@ MOST = {
     "`def` tool": (28, 12),
     "`async def` tool": (29, 12),
     "open, write, close": (143, 118),
-    "`rrext tool FILE`": (680, 609),
+    "`rrext tool FILE`": (673, 602),
 }
 """The stays and returns that were reached, and a few more, because several threads take part."""
 
