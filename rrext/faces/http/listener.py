@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import socket
@@ -347,6 +348,7 @@ def _listening_at(address: Address) -> socket.socket:
             end.close()
             raise
     except OSError as error:
-        raise UsageError(f"cannot listen at {address}: {error.strerror or error}") from None
+        hint = "end what listens there, or choose another port; 0 is any free one" if error.errno == errno.EADDRINUSE else None
+        raise UsageError(f"cannot listen at {address}: {error.strerror or error}", hint=hint) from None
     end.setblocking(False)
     return end

@@ -120,7 +120,7 @@ def json_cell(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if isfinite(value) else _no_number(value)
     if isinstance(value, Decimal):
-        return str(value) if value.is_finite() else _no_number(value)
+        return f"{value:f}" if value.is_finite() else _no_number(value)  # not `str`, which may write an exponent
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, timedelta):

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -235,6 +236,12 @@ def test_options_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
     assert "is no address" in refusal("--ws", "pipeline.pipe")
     assert "--tls-key needs --tls-cert" in refusal("--ws", "127.0.0.1:0", "--tls-key", "k.pem")
     assert "--tls-cert" in refusal("--ws", "127.0.0.1:0", "--tls-cert", str(tmp_path / "absent.pem"))
+
+
+def test_a_port_in_use_is_told_with_the_way_out() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        said = refusal("--ws", f"127.0.0.1:{taken.getsockname()[1]}")
+    assert "Address already in use (end what listens there, or choose another port; 0 is any free one)" in said
 
 
 def test_the_key_of_the_environment_is_the_one_key_and_no_child_has_it() -> None:

@@ -16,7 +16,7 @@ from rrext.cli.console.output import Results, print_error
 from rrext.cli.console.tables import table
 from rrext.cli.options import KEY, Command
 from rrext.columns import one_line
-from rrext.errors import RrextError
+from rrext.errors import RrextError, TaskNotRegistered
 
 if TYPE_CHECKING:
     from rrext.client.client import Client
@@ -95,7 +95,11 @@ def _row(task: dict[str, Any], state: dict[str, Any]) -> tuple[str, ...]:
 def _run_logs(args: argparse.Namespace) -> int:
     async def work(client: Client, results: Results) -> int:
         target: Any = {"token": args.token} if args.token else {}
-        events = await client.monitor(*TYPES, **target)  # first, so that nothing between is lost
+        try:
+            events = await client.monitor(*TYPES, **target)  # first, so that nothing between is lost
+        except TaskNotRegistered as error:
+            error.message = f"{args.token}: {error.message}"
+            raise
         for task in await client.tasks():
             if args.token in (None, task["token"]):
                 state = await client.status(task["token"])

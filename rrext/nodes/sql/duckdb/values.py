@@ -19,7 +19,7 @@ from typing import Any, Final
 import duckdb
 import msgspec
 
-from rrext.nodes.databases.cells import EXACT_DIGITS, bytes_in, iso_year, json_document
+from rrext.nodes.databases.cells import EXACT_DIGITS, bytes_in, iso_year, json_cell, json_document
 
 Convert = Callable[[Any], Any]
 
@@ -127,7 +127,7 @@ def _json(value: Any) -> Any:
 
 
 def _digits(value: Any) -> Any:
-    return None if value is None else str(value)
+    return None if value is None else json_cell(value)
 
 
 def _short(value: Any) -> Any:
