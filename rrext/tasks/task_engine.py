@@ -244,8 +244,8 @@ class TaskEngine(BaseEngine[RemoteTask]):
             return True
         try:
             told = await worker.status()
-        except RrextError:  # it has ended
-            return False
+        except RrextError:
+            return not worker.is_over
         if told is not None:
             task.take_statuses(told)
         return told is None or task.open_pipes > 0 or worker.is_called

@@ -14,6 +14,7 @@ from rrext.engine.tasks.registry import FINISHED_TASK_TIME
 from rrext.engine.tasks.task import MAX_SLOW_OBJECTS
 from rrext.errors import ToolError
 from rrext.nodes.base.node import Node
+from rrext.tools.decorator import tool_function
 
 SIZES = ("totalSize", "completedSize", "failedSize", "wordsSize", "totalCount", "completedCount", "failedCount", "wordsCount")
 PIPELINE: dict[str, Any] = {"components": [{"id": "source", "provider": "source", "config": {}}], "project_id": "p"}
@@ -28,6 +29,10 @@ class Reader(Node):
     def write_text(self, text: str) -> None:
         if text == "bad":
             raise ToolError("no such text", code="bad_text")
+
+    @tool_function
+    def add(self, number: int) -> int:
+        return number + 1
 
 
 def sizes(status: dict[str, Any]) -> dict[str, int]:
@@ -62,6 +67,14 @@ async def test_objects_bytes_and_words_are_counted_when_they_arrive_and_when_the
         last = await status()
         assert (last["failedSize"], last["failedCount"], last["completedCount"], last["wordsCount"]) == (23, 2, 1, 4)
         assert last["errors"] == ["no such text"]
+
+
+async def test_a_call_that_cannot_begin_is_among_the_errors_under_the_name_of_its_node() -> None:
+    async with world(Reader) as w:
+        for refused in (w.tool("add", {}), w.tool("add", {"number": "x"}, node="reader"), w.tool("missing", {})):
+            await refused.error()
+        labels = [error.partition(":")[0] for error in (await w.ask(TaskStatus()).answer())["errors"]]
+        assert labels == ["reader.add", "reader.add", "missing"]
 
 
 async def test_rates_are_those_of_the_last_seconds() -> None:

@@ -18,7 +18,7 @@ import anyio
 import pytest
 
 import rrext
-from rrext import Client, TaskLost, TaskNotRegistered
+from rrext import Client, TaskLost, TaskNotRegistered, ToolError
 from rrext.client.server_address import server_env
 from rrext.pipefile.catalog.plugins import source_files
 from rrext.server.reload import LoadedSources
@@ -32,7 +32,7 @@ from uuid import uuid4
 import anyio
 
 from helper_of_reload import WORD
-from rrext import Node, tool_function
+from rrext import Node, ToolError, tool_function
 
 
 BORN = uuid4().hex
@@ -58,6 +58,10 @@ class Teller(Node):
         import late_of_reload
 
         return [late_of_reload.WORD, BORN]
+
+    @tool_function
+    def unreadable(self) -> str:
+        raise ToolError("\\udce9 is a folder")
 
     @tool_function
     async def wait(self, gate: str) -> str:
@@ -269,6 +273,21 @@ async def test_calls_and_open_pipes_end_on_the_old_code_and_none_is_lost(isolati
         rows = (await served.client.request("rrext_list_tasks"))["rows"]
         assert [row["completed"] for row in rows] == [False]
         assert task["status"] == "Running"
+
+
+async def test_an_error_with_a_name_that_is_not_utf8_hides_no_status_and_ends_no_open_pipe(isolation: str) -> None:
+    async with serving(isolation) as served, served.client.pipe(mimetype="text/plain") as pipe:
+        await pipe.write("a")
+        with pytest.raises(ToolError):
+            await served.client.tool(tool="unreadable")
+        assert (await served.client.status("p"))["errors"] == ["t.unreadable: \\udce9 is a folder"]
+        served.say("two")
+        await served.heard("p.pipe is loaded anew")
+        assert await served.tell() == "two"
+        await pipe.write("b")
+        await pipe.close()
+        assert pipe.result is not None
+        assert pipe.result["text"] == ["one a\n\none b\n\n"]
 
 
 async def test_twenty_saves_one_after_another_end_with_the_last_one(isolation: str) -> None:

@@ -62,6 +62,7 @@ class ToolCalls:
             self._host.spawn(start_later(self._host, call, task, learning, begin), f"tools for {call.name}")
             return False
         is_quick = route is not None and (route.quick_alone if alone else route.quick)
+        chosen = route
         try:
             routes = [route] if route is not None else self._routes(call, task, operation)
             if call.caller.tools is not None and call.task is None:
@@ -83,8 +84,9 @@ class ToolCalls:
             run: ToolRun = run_class(self._host, call, lease, chosen, begins=True, timeout=timeout)
         except RrextError as error:
             task.calls += 1
-            where = f"{operation.node_id}.{operation.tool}" if operation.node_id else operation.tool
-            task.note_failed_call(self._host.redactor.text(f"{where}: {error.message}"))
+            named = f"{operation.node_id}.{operation.tool}" if operation.node_id else operation.tool
+            label = named if chosen is None else chosen.label
+            task.note_failed_call(self._host.redactor.text(f"{label}: {error.message}"))
             call.fail(error)
             return is_quick
         run.kwargs = kwargs

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rrext.engine.flow.objects import NodeObjects
 from rrext.engine.host.places import Places
 from rrext.engine.interface.call import Call, Caller
+from rrext.engine.interface.failures import readable
 from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
 from rrext.engine.tasks.component import Component, unavailable
 from rrext.engine.tasks.routes import OfferedReference, Route, RouteTable, node_not_found, tool_not_found
@@ -206,7 +207,7 @@ class Task(TaskIdentity):
         if not found:
             return []
         return [
-            {"nodeId": part.id, "provider": part.provider, "reason": redact(found[part.id])}
+            {"nodeId": part.id, "provider": part.provider, "reason": readable(redact(found[part.id]))}
             for part in self.spec.components
             if part.id in found
         ]
@@ -360,6 +361,7 @@ class Task(TaskIdentity):
             self._note_error(message[:MAX_ERROR_TEXT])
 
     def _note_error(self, message: str) -> None:
+        message = readable(message)  # else no status could be encoded while it is kept
         self._errors[message] = self._errors.pop(message, 0) + 1
         if len(self._errors) > MAX_KEPT_ERRORS:
             del self._errors[next(iter(self._errors))]
