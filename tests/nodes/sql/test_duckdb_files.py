@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -12,7 +14,7 @@ from sql_contract import opened
 
 from rrext.errors import Unavailable
 from rrext.nodes.sql.duckdb.instance import DuckdbInstance
-from rrext.nodes.sql.duckdb.messages import MEMORY, DuckdbSettings, SqlLoad, SqlLoaded, SqlRollback, SqlRun
+from rrext.nodes.sql.duckdb.messages import MEMORY, DuckdbSettings, Ok, SqlFetch, SqlLoad, SqlRollback, SqlRows, SqlRun
 from rrext.nodes.sql.duckdb.node import DuckdbNode
 from rrext.nodes.sql.duckdb.worker import DuckdbSession
 
@@ -180,7 +182,7 @@ def test_an_instance_reads_the_large_files_alone_and_writes_none(tmp_path: Path)
     session = DuckdbSession(DuckdbInstance(settings))
     here = os.getcwd()
     try:
-        assert session.do(1, SqlLoad({"large": [str(tmp_path / "large.csv")]})) == SqlLoaded(anew=True)
+        assert session.do(1, SqlLoad({"large": [str(tmp_path / "large.csv")]})) == Ok()
         for statement in (
             f"FROM read_csv('{tmp_path / 'other.csv'}')",
             "FROM read_text('other.csv')",
@@ -197,6 +199,58 @@ def test_an_instance_reads_the_large_files_alone_and_writes_none(tmp_path: Path)
         os.chdir(here)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["large.csv", "other.csv"]
     assert (tmp_path / "large.csv").stat().st_mtime_ns == written
+
+
+@pytest.mark.promise("data:files:any-size")
+def test_rows_that_are_being_read_and_copies_of_servers_outlive_the_next_instance(tmp_path: Path) -> None:
+    large(tmp_path / "large.csv")
+    settings = DuckdbSettings(MEMORY, "", False, False, "100MB", 1, attached=("crm",), folder=str(tmp_path))
+    instance = DuckdbInstance(settings)
+    reader, loader = DuckdbSession(instance), DuckdbSession(instance)
+    made = instance.connection().cursor
+    made.execute("CREATE SCHEMA crm.sales")
+    made.execute("CREATE TABLE crm.sales.customer AS SELECT 7 AS id, 1.50::DECIMAL(30, 2) AS paid, NULL::UUID AS key")
+    here = os.getcwd()
+    try:
+        first = reader.do(1, SqlRun("read", "SELECT range AS n FROM range(10000)", [], False, 5000))
+        loader.do(1, SqlLoad({"large": [str(tmp_path / "large.csv")]}))
+        rest = reader.do(2, SqlFetch(10_000))
+        reader.rest()
+        assert isinstance(first, SqlRows)
+        assert isinstance(rest, SqlRows)
+        assert [n for (n,) in first.rows + rest.rows] == list(range(10_000))
+        sql = "SELECT id, paid, key, typeof(key), count(n) FROM crm.sales.customer, large GROUP BY ALL"
+        there = reader.do(3, SqlRun("read", sql, [], False, 10))
+        assert isinstance(there, SqlRows)
+        assert there.rows == [[7, "1.50", None, "UUID", LARGE]]
+    finally:
+        os.chdir(here)
+        for session in (reader, loader):
+            session.close()
+
+
+@pytest.mark.promise("data:files:any-size")
+async def test_large_files_are_read_by_any_name_and_in_a_folder_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / "there [1]").mkdir()
+    (tmp_path / "root").symlink_to(tmp_path / "there [1]")
+    names = {"a": "sales [2026].csv", "b": "b*.csv", "c": "~c.csv", "d": "it's.csv"}
+    large(tmp_path / "large.csv")
+    for name in names.values():
+        os.link(tmp_path / "large.csv", tmp_path / "root" / name)
+    async with opened(DuckdbNode, {**SMALL, "files": names}, root=str(tmp_path / "root")) as db:
+        for table in names:
+            answer = await db("query", sql=f"SELECT max(n) AS n FROM {table}")
+            assert answer["rows"] == [{"n": LARGE - 1}]
+
+
+async def test_a_view_in_a_schema_of_a_file_is_not_taken_for_a_table_of_the_same_name(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "crm.db")) as crm:
+        crm.executescript("CREATE TABLE t (n); INSERT INTO t VALUES (1); CREATE VIEW orders AS SELECT * FROM absent")
+    (tmp_path / "orders.csv").write_text("n\n1\n")
+    async with opened(DuckdbNode, {"files": {"crm": "crm.db", "orders": "orders.csv"}}, root=str(tmp_path)) as db:
+        for number in (1, 2):
+            (tmp_path / "orders.csv").write_text(f"n\n{number}\n")
+            assert (await db("query", sql="SELECT orders.n FROM orders, crm.t"))["rows"] == [{"n": number}]
 
 
 @pytest.mark.promise("data:files:any-size")

@@ -113,9 +113,11 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def reading(files: Sequence[str]) -> str:
-    """The statement that reads files of one kind. File names with pattern characters are read literally."""
-    texts = ", ".join(literal(glob.escape(file)) for file in files)
+def reading(files: Sequence[str], *, allowed: bool = False) -> str:
+    """The statement that reads files of one kind. File names with pattern characters are read literally, as DuckDB does itself
+    where it may read files of `allowed_paths` alone.
+    """
+    texts = ", ".join(literal(file if allowed else glob.escape(file)) for file in files)
     reader = _READERS[_extension(files[0])]
     return f"FROM {reader}([{texts}]{', union_by_name = true' if len(files) > 1 else ''})"
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain
 from time import monotonic, sleep
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import duckdb
 
@@ -93,6 +93,18 @@ class ParsedStatement:
         return self.kind != "SELECT"
 
 
+_OWN_VIEWS: Final = """
+SELECT view_name FROM duckdb_views() WHERE NOT internal AND schema_name = 'main' AND database_name = current_database()"""
+_COPIED_TABLES: Final = "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = $1 AND NOT internal"
+
+
+class InstanceConnection(NamedTuple):
+    """A connection and that from which it was made, which would close it at its own end."""
+
+    cursor: duckdb.DuckDBPyConnection
+    root: duckdb.DuckDBPyConnection
+
+
 class DuckdbInstance:
     """One instance, opened by the first connection. Its connections share tables, the cache and parsed statements.
 
@@ -110,20 +122,24 @@ class DuckdbInstance:
         self._files: dict[str, Sequence[str]] = {}
         self._readable: frozenset[str] = frozenset()
         self._memory = 0
-        self.age = 0
-        """How many instances there were before."""
+        self._making = threading.Lock()
+        """Held while tables are made, so that none is missing in the next instance."""
 
-    def connection(self) -> tuple[duckdb.DuckDBPyConnection, int]:
-        """Open another connection, and return it with the age of the instance. Raises `Unavailable` if that fails."""
+    def connection(self) -> InstanceConnection:
+        """Open another connection. Raises `Unavailable` if that fails."""
         with self._lock:
             if self._root is None:
                 self._root = self._opened(())
                 self._memory = memory_of(self._root)
                 self._on_open(self._root)
-            connection = self._root.cursor()
+            connection, root = self._root.cursor(), self._root
         for setting in ("enable_progress_bar_print=false", "enable_progress_bar=true"):
             connection.execute(f"SET {setting}")
-        return connection, self.age
+        return InstanceConnection(connection, root)
+
+    def is_former(self, connection: InstanceConnection) -> bool:
+        """Whether another instance has taken the place of that of a connection."""
+        return connection.root is not self._root
 
     @property
     def reads_files(self) -> bool:
@@ -193,20 +209,26 @@ class DuckdbInstance:
             )
         os.makedirs(os.path.dirname(settings.path), exist_ok=True)
 
-    def load(self, tables: Mapping[str, Sequence[str]]) -> bool:
-        """Make tables anew from files, all or none. Returns whether that is in another instance, which has all of them.
+    def load(self, tables: Mapping[str, Sequence[str]]) -> None:
+        """Make tables anew from files, all or none.
 
         The rows of small files come over from a second instance, which lives as long as this takes. The instance itself reads
         the large ones alone, of which each query reads where they are. It may read these from its beginning on, so that one
-        more needs another instance. Raises `Unavailable`.
+        more needs another instance, with all tables. Raises `Unavailable`.
         """
+        with self._making:
+            self._load(tables)
+
+    def _load(self, tables: Mapping[str, Sequence[str]]) -> None:
         self._files.update(tables)
         large = {} if self._settings.writes else self._large()
         readable = frozenset(chain.from_iterable(large.values()))
         root = None if readable <= self._readable else self._opened(readable)
-        connection = self.connection()[0] if root is None else root.cursor()
+        connection = self.connection().cursor if root is None else root.cursor()
         try:
             self._make(connection, tables if root is None else self._files, large)
+            if root is not None:
+                self._bring_copies(connection)
         except BaseException:
             if root is not None:
                 root.close()
@@ -214,12 +236,21 @@ class DuckdbInstance:
         finally:
             connection.close()
         if root is not None:
-            with self._lock:
-                former, self._root, self._readable = self._root, root, readable
-                self.age += 1
-            if former is not None:  # connections that are open keep it
-                former.close()
-        return root is not None
+            with self._lock:  # connections keep the former one, which would close them
+                self._root, self._readable = root, readable
+
+    def _bring_copies(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Bring the tables of attached databases to a connection of another instance."""
+        former = self.connection().cursor
+        try:
+            for database in self._settings.attached:
+                found = former.execute(_COPIED_TABLES, [database]).fetchall()
+                for schema, table in found:
+                    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(database)}.{quoted(schema)}")
+                    place = f"{quoted(database)}.{quoted(schema)}.{quoted(table)}"
+                    _take(connection, former.sql(f"FROM {place}"), place)
+        finally:
+            former.close()
 
     def _large(self) -> dict[str, Sequence[str]]:
         """The tables that are not copied: the largest, as far as all together are too much."""
@@ -241,8 +272,7 @@ class DuckdbInstance:
         loader = self._loader()
         try:
             connection.execute("BEGIN TRANSACTION")
-            found = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
-            views = {name for (name,) in found}
+            views = {name for (name,) in connection.execute(_OWN_VIEWS).fetchall()}
             for table, files in tables.items():
                 try:
                     if holds_tables(files[0]):
@@ -251,8 +281,8 @@ class DuckdbInstance:
                     if table in large or table in views:
                         connection.execute(f"DROP {'VIEW' if table in views else 'TABLE'} IF EXISTS {quoted(table)}")
                     if table in large:
-                        named = [os.path.relpath(file, self._settings.folder) for file in files]
-                        connection.execute(f"CREATE VIEW {quoted(table)} AS {reading(named)}")
+                        named = [f"./{os.path.relpath(file, self._settings.folder)}" for file in files]
+                        connection.execute(f"CREATE VIEW {quoted(table)} AS {reading(named, allowed=True)}")
                     else:
                         _take(connection, loader.sql(reading(files)), quoted(table))
                 except (duckdb.Error, Unavailable) as error:
@@ -295,7 +325,11 @@ class DuckdbInstance:
 
     def copy(self, request: SqlCopy) -> None:
         """Make tables of an attached database of the rows that the server read. Raises `Unavailable`."""
-        connection, loader = self.connection()[0], self._loader()
+        with self._making:
+            self._copy(request)
+
+    def _copy(self, request: SqlCopy) -> None:
+        connection, loader = self.connection().cursor, self._loader()
         database = quoted(request.database)
         try:
             for schema, name in request.dropped:

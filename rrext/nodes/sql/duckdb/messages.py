@@ -127,12 +127,6 @@ class Ok(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The request succeeded."""
 
 
-class SqlLoaded(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """The tables are there. `anew`: in another instance, which has no other table."""
-
-    anew: bool
-
-
 class SqlProgress(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """How far the statement is, in percent; its answer follows."""
 
@@ -173,7 +167,7 @@ class SqlFailed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     data: dict[str, Any]
 
 
-Answer = Ok | SqlLoaded | SqlProgress | SqlRows | Refused | SqlFailed
+Answer = Ok | SqlProgress | SqlRows | Refused | SqlFailed
 """An answer of the process."""
 
 

@@ -45,7 +45,6 @@ from rrext.nodes.sql.duckdb.messages import (
     SqlFailed,
     SqlFetch,
     SqlLoad,
-    SqlLoaded,
     SqlOpen,
     SqlPrepare,
     SqlProgress,
@@ -99,7 +98,7 @@ class DuckdbBackend(Backend):
         """`path` is absolute or `:memory:`; `shown` is how messages name it. `files` are table name → path or pattern, which
         `locate` makes absolute."""
         names = attached.names() if attached else ()
-        folder = locate(".") if files else "/"
+        folder = os.path.realpath(locate(".")) if files else "/"
         self._settings = DuckdbSettings(path, shown or path, create, writes, memory_limit, threads, names, folder)
         self._attached = attached
         self._files = FileTables(files, locate)
@@ -146,9 +145,7 @@ class DuckdbBackend(Backend):
             found = self._files.current()
             changed = {table: source for table, source in found.items() if loaded.get(table) != source}
             if changed:
-                answer = connection.ask(SqlLoad({table: list(source.files) for table, source in changed.items()}))
-                if isinstance(answer, SqlLoaded) and answer.anew:
-                    connection.process.copies.clear()
+                connection.ask(SqlLoad({table: list(source.files) for table, source in changed.items()}))
                 loaded.update(changed)
 
     def commit(self, connection: DuckdbConnection) -> None:

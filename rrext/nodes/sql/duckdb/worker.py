@@ -34,6 +34,7 @@ from rrext.nodes.sql.duckdb.dialect import DUCKDB
 from rrext.nodes.sql.duckdb.instance import (
     MORE_MEMORY,
     DuckdbInstance,
+    InstanceConnection,
     ParsedStatement,
     limit_memory,
     sentence,
@@ -51,7 +52,6 @@ from rrext.nodes.sql.duckdb.messages import (
     SqlFailed,
     SqlFetch,
     SqlLoad,
-    SqlLoaded,
     SqlOpen,
     SqlPrepare,
     SqlProgress,
@@ -192,7 +192,7 @@ class DuckdbSession:
         self._tell = tell
         self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None
-        self._age = 0  # that of the instance when it was connected
+        self._made: InstanceConnection | None = None
         self._number: int | None = None  # of the current request
         self._is_stopped = False  # whether it was interrupted
         self._in_transaction = False
@@ -204,9 +204,10 @@ class DuckdbSession:
 
     def do(self, number: int, request: Request) -> Answer | None:
         """Carry out a request; None if it has no answer. Raises DuckDB's errors and rrext's."""
-        if self._connection is None or (self._age != self._instance.age and not self._in_transaction):
+        if self._made is None or (not self._in_transaction and self._instance.is_former(self._made)):
             self.close()
-            self._connection, self._age = self._instance.connection()
+            self._made = self._instance.connection()
+            self._connection = self._made.cursor
         with self._lock:
             self._number, self._is_stopped = number, False
         try:
@@ -237,7 +238,7 @@ class DuckdbSession:
             case SqlCommit():
                 self._commit(connection)
             case SqlLoad():
-                return SqlLoaded(self._instance.load(request.tables))
+                self._instance.load(request.tables)
             case SqlCopy():
                 self._instance.copy(request)
             case SqlPrepare():
@@ -375,7 +376,7 @@ class DuckdbSession:
     def close(self) -> None:
         """Roll back and close the connection."""
         self._close_rows()
-        connection, self._connection = self._connection, None
+        connection, self._connection, self._made = self._connection, None, None
         if connection is not None:
             connection.close()
 
