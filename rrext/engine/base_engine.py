@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=TaskIdentity)
 
+CHANGE_REFUSED: Final = "a change of its files does not count, as they are broken; the server's log says why"
+"""The warning for callers who may not see files of the operator."""
+
 EndReason: TypeAlias = Literal["terminated", "idle", "closed", "restarted", "lost"]
 
 LEAVING_INTERVAL: Final = 0.2
@@ -84,6 +87,8 @@ class BaseEngine(Engine, Generic[T]):
         """Tasks whose place another one has, while their last calls and pipes end, with their ends."""
         self.late_sources: set[str] = set()
         """The files of the operator's code that was imported in other processes, as far as they tell."""
+        self._refused: dict[str | None, str] = {}
+        """Token of a pipeline, or None for the code of all → why a change of its files does not count."""
         self._views = TaskViews(host, self.tasks, self._told_status, self.clients, refresh)
         self._store = StoreCalls(host, store)
         host.engine = self
@@ -172,6 +177,12 @@ class BaseEngine(Engine, Generic[T]):
                     # Shielded: a cancel ends the caller's wait, and the unload still finishes.
                     await shielded(self._begin_unload(found, "terminated"))
                 return {}
+            case operations.TaskStatus() if call.caller.trusted:
+                body = self._views.body(call.caller, operation)
+                if CHANGE_REFUSED in body["warnings"]:
+                    body["warnings"].remove(CHANGE_REFUSED)
+                    body["warnings"] += self._refusals(self._views.find(operation.token, call.caller))
+                return body
             case operations.Restart():
                 return await self._restarted(call.caller, operation)
             case operations.Validate() | operations.Services() | operations.ResolveConfig():
@@ -249,20 +260,33 @@ class BaseEngine(Engine, Generic[T]):
 
     def _told_status(self, task: T) -> dict[str, Any]:
         status = self._status_of(task)
-        if task.change_refused:
-            status["warnings"] = [*status["warnings"], task.change_refused]
+        if self._refusals(task):
+            status["warnings"] = [*status["warnings"], CHANGE_REFUSED]
         return status
 
+    def _refusals(self, task: T | FinishedTask) -> list[str]:
+        """Why changes of the files of a running task do not count."""
+        if isinstance(task, FinishedTask):
+            return []
+        keys = (None,) if task.scope is not None else (None, task.token)
+        return [self._refused[key] for key in keys if key in self._refused]
+
     def refuse_change(self, token: str | None, why: str) -> None:
-        """Tell why a change of files does not count for the task of a token, or for all: as its warning, and as output."""
+        """Tell that a change of files does not count for the operator's task of a token, or with None for all: as a warning, of
+        which callers who are trusted see why, and as output.
+        """
         from rrext.engine.events.hub import EventOrigin
         from rrext.engine.events.records import Output
 
+        self._refused[token] = why
         for task in list(self.tasks):
-            if token in (None, task.token):
-                task.change_refused = why
+            if token is None or (task.token == token and task.scope is None):
                 head = EventOrigin(self.host.events, task.event_head).head
-                self.host.events.publish(Output(time=time(), **head, text=f"{why}\n"))
+                self.host.events.publish(Output(time=time(), **head, text=f"{CHANGE_REFUSED}\n"))
+
+    def take_change(self, token: str | None) -> None:
+        """Take back what `refuse_change` told: the files count."""
+        self._refused.pop(token, None)
 
     async def load_again(self, token: str, text: bytes | None) -> None:
         """Load a changed pipeline of the operator in the place of its task, or the same again. Raises as `exchange` does."""

@@ -122,6 +122,7 @@ class Reloader:
         except (RrextError, SystemExit) as error:
             return self._refuse(None, f"the code of the nodes stays as it was: {error}")
         self._sources = LoadedSources(self._nodes)  # as many modules, but others
+        self._engine.take_change(None)
         return True
 
     async def _load_file(self, token: str, path: str, *, is_new_code: bool) -> None:
@@ -129,20 +130,22 @@ class Reloader:
             await self._engine.load_again(token, await asyncio.to_thread(_content, path))
 
         if not await self._load(path, token, load) and is_new_code:  # which counts for the pipeline as it was
-            await self._load(f"{path}, as it was,", token, partial(self._engine.load_again, token, None))
+            await self._load(f"{path}, as it was,", token, partial(self._engine.load_again, token, None), is_changed=False)
 
     def _refuse(self, token: str | None, why: str) -> bool:
         log.error("%s", why)
         self._engine.refuse_change(token, why)
         return False
 
-    async def _load(self, what: str, token: str, load: Callable[[], Awaitable[None]]) -> bool:
+    async def _load(self, what: str, token: str, load: Callable[[], Awaitable[None]], *, is_changed: bool = True) -> bool:
         async with self._places:
             try:
                 await load()
             except (RrextError, OSError) as error:
                 return self._refuse(token, f"{what} stays as it was: {error}")
             log.warning("%s is loaded anew", what)
+            if is_changed:
+                self._engine.take_change(token)
             return True
 
 

@@ -51,7 +51,7 @@ def test_a_value_without_its_name_gets_a_hint_to_the_names(take: Any, capfd: pyt
     assert (done.code, "hint: write KEY=2 with one of text, number, count," in done.err) == (2, True)
     done = here(capfd, "tool", FILES, "read_file", '"notes"')
     assert (done.code, 'hint: write path="notes"' in done.err) == (2, True)
-    assert "required: TOOL\n" in here(capfd, "tool", FILES).err
+    assert "required: TOOL;" in here(capfd, "tool", FILES).err
 
 
 @pytest.fixture

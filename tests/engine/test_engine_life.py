@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from engine_world import AsyncPark, Park, World, pipeline_of, until, world
 
+from rrext.engine.base_engine import CHANGE_REFUSED
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import (
     Execute,
@@ -567,3 +568,23 @@ async def test_a_call_on_a_former_version_has_its_time_and_is_cancelled_then_or_
             await w.engine.aclose()
         assert (await asked.error()).code == "cancelled"
         await until(lambda: w.task.stopping and not lot.inside)
+
+
+async def test_only_who_is_trusted_reads_why_a_change_of_files_does_not_count() -> None:
+    ada = Caller(connection_id="a", user_id="ada", trusted=False)
+    async with world(Adder) as there:
+        token = there.task.token
+
+        async def warnings(caller: Caller) -> list[str]:
+            return (await there.ask(TaskStatus(token=token), caller=caller).answer())["warnings"]
+
+        there.engine.refuse_change(None, "/home/ops/nodes.py, line 2: API_KEY = (")
+        there.engine.refuse_change("another", "its own reason")
+        assert await warnings(Caller()) == ["/home/ops/nodes.py, line 2: API_KEY = ("]
+        assert await warnings(ada) == [CHANGE_REFUSED]
+        there.engine.refuse_change(token, "p.pipe is no JSON")
+        assert await warnings(Caller()) == ["/home/ops/nodes.py, line 2: API_KEY = (", "p.pipe is no JSON"]
+        there.engine.take_change(None)
+        assert await warnings(Caller()) == ["p.pipe is no JSON"]
+        there.engine.take_change(token)
+        assert await warnings(Caller()) == await warnings(ada) == []

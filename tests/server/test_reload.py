@@ -209,6 +209,9 @@ async def test_a_changed_pipeline_counts_and_a_broken_one_does_not(isolation: st
         path.write_text("{")
         await served.heard("p.pipe stays as it was: ")
         assert "p.pipe stays as it was: " in (await served.client.status("p"))["warnings"][0]
+        served.say("two")
+        await served.heard("p.pipe, as it was, is loaded anew")
+        assert "p.pipe stays as it was: " in (await served.client.status("p"))["warnings"][0]
         path.unlink()
         await served.heard("p.pipe stays as it was: ")
         assert {tool["nodeId"] for tool in await served.client.tools()} == {"other"}

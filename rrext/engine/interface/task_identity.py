@@ -33,7 +33,7 @@ class TaskIdentity:
     """
 
     __slots__ = (
-        "active", "began", "calls", "change_refused", "description", "event_head", "failed_count", "finished_count",
+        "active", "began", "calls", "description", "event_head", "failed_count", "finished_count",
         "is_restarted", "last_used", "name", "number", "options", "owner", "pipeline", "project_id", "provider", "public_token",
         "scope", "source", "started", "stopping", "token",
     )  # fmt: skip
@@ -71,8 +71,6 @@ class TaskIdentity:
         self.started = time()
         self.began = self.last_used = now
         self.is_restarted = False
-        self.change_refused = ""
-        """Why a change of its files does not count; empty if none is refused."""
         self.stopping = False
         self.event_head = {"token": token, "name": name, "project_id": project_id, "source": source, "user_id": self.owner}
         """The fields of all events of the task."""

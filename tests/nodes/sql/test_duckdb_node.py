@@ -344,3 +344,17 @@ async def test_a_temporary_table_is_gone_with_its_call() -> None:
     async with opened(DuckdbNode, {**WRITER, "pool_size": 1}) as db:
         await db("execute", sql="CREATE TEMP TABLE mine (a INTEGER)")
         assert (await db.refusal("execute", sql="SELECT * FROM mine")).code == "sql_failed"
+
+
+@pytest.mark.parametrize("limit", ["", "much", "9f3a57be8217a4", "1 GB more", "-1GB"])
+async def test_a_limit_of_memory_that_is_none_is_told_without_its_text(limit: str) -> None:
+    async with opened(DuckdbNode, {"memory_limit": limit}) as db:
+        error = await db.refusal("query", sql="SELECT 1")
+    assert isinstance(error, Unavailable)
+    assert error.message == '"memory_limit" of the node "db" is no amount of memory'
+
+
+@pytest.mark.parametrize("limit", ["200MB", "1.5 GiB", "30%", "1000000000 bytes", "512m"])
+async def test_limits_of_memory_are_written_as_for_duckdb(limit: str) -> None:
+    async with opened(DuckdbNode, {"memory_limit": limit}) as db:
+        assert (await db("query", sql="SELECT 1 AS n"))["rows"] == [{"n": 1}]

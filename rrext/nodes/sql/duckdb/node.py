@@ -10,6 +10,7 @@ import glob
 import itertools
 import logging
 import os
+import re
 import select
 import socket
 import threading
@@ -274,6 +275,9 @@ class DuckdbNode(SqlNode):
                 f'Node "{ctx.node_id}" has both "path" and "files": files become tables in memory, beside no other database',
                 hint="Use two nodes, or load the files into the database once, with a program of your own.",
             )
+        if _AMOUNT.fullmatch(config.memory_limit) is None:
+            text = f'"memory_limit" of the node "{ctx.node_id}" is no amount of memory'  # DuckDB would tell a part of it
+            raise Unavailable(text, hint='Write an amount as "2GB", or "50%".')
         return DuckdbBackend(
             config.path if config.path == MEMORY else ctx.path(config.path),
             files=config.files,
@@ -285,6 +289,9 @@ class DuckdbNode(SqlNode):
             shown=ctx.shown(config.path),
             attached=AttachedDatabases(config.databases, taken_names(config), ctx) if config.databases else None,
         )
+
+
+_AMOUNT: Final = re.compile(r"\d+(\.\d+)? *(%|bytes?|b|[kmgt](i?b)?)", re.IGNORECASE)
 
 
 def taken_names(config: Any) -> list[str]:
