@@ -96,7 +96,7 @@ class ClusterEngine(TaskEngine):
 
     def _go_elsewhere(self, task: RemoteTask) -> None:
         """Load a pipeline of the operator on another node if its own leaves; those of clients stay while their nodes do."""
-        if self._is_leaving(task.worker) and task.token not in self._moving and self.files.has(task):
+        if self._is_leaving(task.worker) and task.token not in self._moving and self.is_of_file(task):
             self._moving.add(task.token)
             self.host.spawn(self._move(task), f"{task.name} to another node")
 

@@ -23,7 +23,7 @@ from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
 from rrext.engine.tasks.foreign import require_loading, require_owner
 from rrext.engine.tasks.registry import FinishedTask, Tasks, already_running
 from rrext.engine.views.task_views import TaskViews, loaded_of
-from rrext.errors import InvalidArguments, RrextError, TaskError, TaskNotRegistered, ToolError, near_matches
+from rrext.errors import InvalidArguments, RrextError, TaskAlreadyRunning, TaskError, TaskNotRegistered, ToolError, near_matches
 from rrext.limits import LAST_CALLS_TIMEOUT
 from rrext.threads import shielded
 
@@ -63,7 +63,10 @@ log: Final = logging.getLogger("rrext.engine")
 class BaseEngine(Engine, Generic[T]):
     """An engine with a registry of tasks. Subclasses start calls of pipelines, load pipelines, and end them."""
 
-    __slots__ = ("_store", "_views", "catalog", "environment", "host", "late_sources", "leaving", "limits", "root", "tasks")
+    __slots__ = (
+        "_store", "_views", "catalog", "environment", "file_tokens", "host", "late_sources", "leaving", "limits", "root",
+        "tasks",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -85,6 +88,8 @@ class BaseEngine(Engine, Generic[T]):
         self.tasks: Tasks[T] = Tasks()
         self.leaving: dict[T, asyncio.Task[None]] = {}
         """Tasks whose place another one has, while their last calls and pipes end, with their ends."""
+        self.file_tokens: set[str] = set()
+        """The tokens of the pipelines of files that the operator named, until these are terminated."""
         self.late_sources: set[str] = set()
         """The files of the operator's code that was imported in other processes, as far as they tell."""
         self._refused: dict[str | None, str] = {}
@@ -290,7 +295,22 @@ class BaseEngine(Engine, Generic[T]):
 
     async def load_again(self, token: str, text: bytes | None) -> None:
         """Load a changed pipeline of the operator in the place of its task, or the same again. Raises as `exchange` does."""
-        await self.exchange(self.tasks.get(token), text)
+        await self.exchange(self.task_of_file(token), text)
+
+    def task_of_file(self, token: str) -> T:
+        """The task of a file of the operator. Raises `TaskNotRegistered` if it has ended, and `TaskAlreadyRunning` if a client
+        has taken its token since.
+        """
+        task = self.tasks.running(token, None)
+        if task is None:
+            raise _has_ended()
+        if not self.is_of_file(task):
+            raise TaskAlreadyRunning("a client has taken the token of this pipeline")
+        return task
+
+    def is_of_file(self, task: T) -> bool:
+        """Whether a task is that of a file of the operator; users may have the same token for tasks of their own."""
+        return task.scope is None and task.token in self.file_tokens
 
     async def exchange(self, before: T, pipeline: bytes | None = None, patience: float = LEAVING_TIME) -> None:
         """Load a pipeline, by default the same, in the place of a task: new calls find the new one. Calls and open pipes end
@@ -305,7 +325,7 @@ class BaseEngine(Engine, Generic[T]):
             task = await self._loaded(pipeline, replaces=before, **options)
         if self.tasks.running(before.token, before.scope) is not before:
             self.drop(task)
-            raise TaskNotRegistered("Your pipeline is not running: it has ended", hint="execute it first", data={"near": []})
+            raise _has_ended()
         task.is_restarted = True
         task.public_token = before.public_token  # pages keep it
         self._leave(before)
@@ -350,6 +370,8 @@ class BaseEngine(Engine, Generic[T]):
     def _note_end(self, task: T, reason: EndReason, **more: Any) -> None:
         """Keep the last status of a task that has ended, and publish the end; `more` are fields of the status."""
         self._views.ends(task, reason, **more)
+        if reason not in ("restarted", "lost") and task not in self.leaving and self.is_of_file(task):
+            self.file_tokens.discard(task.token)
         if (events := self.host.events.flow) is not None:
             events.task_ended(task.event_head, reason, self.host.clock.now() - task.began)
 
@@ -371,6 +393,10 @@ class BaseEngine(Engine, Generic[T]):
     async def aclose(self) -> None:
         await self._store.aclose()
         await self.host.aclose()
+
+
+def _has_ended() -> TaskNotRegistered:
+    return TaskNotRegistered("Your pipeline is not running: it has ended", hint="execute it first", data={"near": []})
 
 
 def _names_pipe(call: Call) -> bool:

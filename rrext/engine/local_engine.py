@@ -225,6 +225,7 @@ class LocalEngine(BaseEngine[Task]):
     async def load_file(self, text: bytes, *, token: str, name: str, folder: str, partial: bool) -> list[dict[str, Any]]:
         """Load a pipeline of the operator; the components that are unavailable, with the reasons."""
         task = self.load(text, token=token, name=name, folder=folder, partial=partial)
+        self.file_tokens.add(token)
         return self._unavailable(task)
 
     async def _loaded(

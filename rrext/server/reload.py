@@ -102,7 +102,7 @@ class Reloader:
         code = changed - set(self._files.values())
         is_new_code = bool(code) and await self._takes(code)
         files = [each for each in self._files.items() if is_new_code or each[1] in changed]
-        others = [task for task in self._engine.tasks if is_new_code and task.token not in self._files]
+        others = [task for task in self._engine.tasks if is_new_code and not self._engine.is_of_file(task)]
         loads = [self._load_file(token, path, is_new_code=is_new_code) for token, path in files]
         await asyncio.gather(
             *loads, *(self._load(f"pipeline {task.name}", task.token, partial(self._engine.exchange, task)) for task in others)

@@ -451,7 +451,6 @@ class OperatorFiles:
     def __init__(self, engine: TaskEngine) -> None:
         self._engine = engine
         self._host = engine.host
-        self._tokens: set[str] = set()
         self._delays: dict[str, float] = {}
         """Token → the seconds before the next attempt."""
         self._lost: dict[str, dict[str, Any]] = {}
@@ -461,7 +460,7 @@ class OperatorFiles:
     async def load(self, **given: Any) -> RemoteTask:
         """Load a pipeline by the arguments of `RemoteLoader.load`."""
         task = await self._engine.loader.load(**given)
-        self._tokens.add(task.token)
+        self._engine.file_tokens.add(task.token)
         return task
 
     async def load_again(self, token: str, text: bytes | None) -> None:
@@ -470,9 +469,7 @@ class OperatorFiles:
         """
         async with self._turns[token]:
             while (given := self._lost.get(token)) is None:
-                task = self._engine.tasks.get(token)
-                if not self.has(task):
-                    raise TaskAlreadyRunning("a client has taken the token of this pipeline")
+                task = self._engine.task_of_file(token)
                 try:
                     return await self._engine.exchange(task, text)
                 except TaskNotRegistered:
@@ -481,16 +478,9 @@ class OperatorFiles:
             await self.load(**(given if text is None else {**given, "pipeline": text}))
             del self._lost[token]
 
-    def has(self, task: RemoteTask) -> bool:
-        """Whether a task is that of a file."""
-        return task.scope is None and task.token in self._tokens
-
     def ended(self, task: RemoteTask, reason: str) -> None:
-        """Load a pipeline of the operator again if its process was lost. After a restart it is still the operator's."""
-        if not self.has(task) or reason == "restarted":
-            return
-        if reason != "lost":
-            self._tokens.discard(task.token)
+        """Load a pipeline of the operator again if its process was lost."""
+        if reason != "lost" or not self._engine.is_of_file(task):
             return
         if self._host.clock.now() - task.began >= LAST_RELOAD_DELAY:
             self._delays.pop(task.token, None)
@@ -518,7 +508,7 @@ class OperatorFiles:
             except ShuttingDown:
                 return
             except TaskAlreadyRunning:
-                self._tokens.discard(token)
+                self._engine.file_tokens.discard(token)
                 log.warning("pipeline %s is not loaded again: a client has taken its token", token)
             except RrextError as error:
                 log.error("pipeline %s cannot be loaded again: %s", token, error.message)
