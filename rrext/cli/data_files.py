@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from glob import has_magic
 from typing import Any, Final
+from urllib.parse import unquote
 
 import msgspec
 
@@ -16,14 +17,17 @@ from rrext.errors import UsageError, near_matches
 from rrext.nodes.base.setup import missing_packages
 from rrext.nodes.sql.duckdb.endings import OWN_SCHEMAS, ending_of, holds_tables
 from rrext.nodes.sql.duckdb.files import is_table
+from rrext.secrets.names import authority_of, without_user
 
 FILES: Final = "(files)"
 """The id of the database of files that were named in place of a pipeline."""
 DATABASES: Final = {".sqlite": "db_sqlite", ".sqlite3": "db_sqlite", ".db": "db_sqlite", ".duckdb": "db_duckdb"}
 """Endings of databases, and their nodes."""
 _SERVER: Final = re.compile(
-    r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<url>(?P<kind>postgres|mysql|mariadb)\w*(?:\+\w+)?://\S*)", re.ASCII
+    r"(?:(?P<name>\S*?)=)?(?P<url>(?P<kind>postgres|mysql|mariadb)\w*(?:\+\w+)?://\S*)", re.ASCII | re.IGNORECASE
 )
+_PLAIN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_ADDRESS: Final = re.compile(r"\S+://\S*@\S*")
 _PATH_OF_URL: Final = re.compile(r"://[^/]*/([^/?#]*)")
 _RESERVED: Final = (
     "all analyse analyze and anti any array as asc asof asymmetric at authorization binary both by case cast check collate "
@@ -55,7 +59,7 @@ def pipeline_of(files: Sequence[str]) -> bytes:
             if server is None:
                 tables[name] = os.path.abspath(file)
             else:
-                databases[name] = {"url": server["url"]}
+                databases[name] = _address(server)
         # half of the machine's memory: a user alone asks, and no other call needs it
         config = {"files": tables, "databases": databases, "memory_limit": "50%"}
     config["statement_timeout"] = 0  # who waits for the end can stop it too: --timeout, Ctrl-C
@@ -69,20 +73,50 @@ def pipeline_of(files: Sequence[str]) -> bytes:
 def _database_alone(word: str) -> tuple[str | None, dict[str, Any]]:
     server = _SERVER.fullmatch(word)
     if server is not None:
-        return "db_postgres" if server["kind"] == "postgres" else "db_mysql", {"url": server["url"]}
+        return "db_postgres" if server["kind"].lower() == "postgres" else "db_mysql", _address(server)
     return DATABASES.get(ending_of(word)), {"path": os.path.abspath(word)}
 
 
+def _address(server: re.Match[str]) -> dict[str, Any]:
+    """The URL of a database, and beside it its password, in which a variable may then have any sign. Raises `UsageError`,
+    which tells nothing of the URL.
+    """
+    scheme, _, rest = server["url"].partition("://")
+    try:
+        authority = authority_of(server["url"])
+        user, at, host = authority.rpartition("@")
+        if "@" in user:
+            raise ValueError
+    except ValueError:
+        raise UsageError(
+            "the URL of a database has one @, before its host: percent-encode the signs of the password (%40 is @), or give it "
+            "as ${ROCKETRIDE_PASSWORD}"
+        ) from None
+    if server["name"] is not None and not _PLAIN.fullmatch(server["name"]):
+        raise UsageError("the name of a database, before its URL, has letters of a to z, digits and _, and no digit at first")
+    user, colon, password = user.partition(":")
+    url = f"{scheme.lower()}://{user}{at if user else ''}{host}{rest[len(authority) :]}"
+    return {"url": url, "password": unquote(password)} if colon else {"url": url}
+
+
 def _name_of(server: re.Match[str]) -> str:
-    """The name before the URL, else that of the database in it."""
+    """The name before the URL, else that of the database in it. Raises as `_address` does."""
+    _address(server)
     path = _PATH_OF_URL.search(server["url"])
     return server["name"] or table_of(path[1] if path is not None else "")
 
 
 def shown(word: str) -> str:
-    """A word as messages name it: a URL may have a password."""
+    """A word as messages name it: a URL may have a password. Raises `UsageError` for one that may hide a part of it."""
     server = _SERVER.fullmatch(word)
-    return word if server is None else f"the database {_name_of(server)}"
+    return without_user(word) if server is None else f"the database {_name_of(server)}"
+
+
+def require_known(words: Sequence[str]) -> None:
+    """Raise `UsageError` for the address of something that is no database which can be asked."""
+    for word in words:
+        if _ADDRESS.fullmatch(word) is not None and _SERVER.fullmatch(word) is None:
+            raise UsageError(f"{without_user(word)}: the URL of a database begins with postgresql://, mysql:// or mariadb://")
 
 
 def require_readable(files: Sequence[str]) -> None:
@@ -91,7 +125,7 @@ def require_readable(files: Sequence[str]) -> None:
     """
     for file in files:
         if _SERVER.fullmatch(file) is None and not has_magic(file) and not os.path.exists(file):
-            raise UsageError(f"{printable(file)}: there is no such file.{_similar(file)}")
+            raise UsageError(f"{printable(shown(file))}: there is no such file.{_similar(file)}")
     node = _database_alone(files[0])[0] if len(files) == 1 else None
     if node in (None, "db_duckdb") and (missing := missing_packages("duckdb", "duckdb", "pytz")):
         raise UsageError(f"files are read with DuckDB: {missing}")

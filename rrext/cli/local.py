@@ -190,7 +190,8 @@ async def _run(
     except RrextError as error:
         print_error(error)
         return EXIT_USAGE
-    task = _load(engine, args.file, text, partial=getattr(args, "partial", False))
+    is_own = getattr(args, "pipeline", None) is None
+    task = _load(engine, args.file, text, partial=getattr(args, "partial", False), is_own=is_own)
     if task is None:
         return EXIT_USAGE
     pipeline = LocalPipeline(engine, task, getattr(args, "source", None), _caller(args))
@@ -209,7 +210,7 @@ def _caller(args: argparse.Namespace) -> Caller:
     return Caller(user_id=getattr(args, "user", None), space_id=getattr(args, "space", None))
 
 
-def _load(engine: LocalEngine, path: str, text: bytes, *, partial: bool) -> Task | None:
+def _load(engine: LocalEngine, path: str, text: bytes, *, partial: bool, is_own: bool) -> Task | None:
     """The loaded pipeline; None after an error message."""
     stem = os.path.splitext(os.path.basename(path))[0]
     try:
@@ -221,7 +222,7 @@ def _load(engine: LocalEngine, path: str, text: bytes, *, partial: bool) -> Task
             return None
         from rrext.cli.pipeline_problems import print_problems
 
-        print_problems(path, text, engine.catalog, engine.environment, partial=partial)
+        print_problems(path, text, engine.catalog, engine.environment, partial=partial, is_own=is_own)
         return None
     if partial:
         if missing := task.unavailable(engine.environment.redactor.text):

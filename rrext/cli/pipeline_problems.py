@@ -51,12 +51,15 @@ def print_problems(
     environment: Environment,
     *,
     partial: bool = False,
+    is_own: bool = True,
 ) -> None:
-    """Write the problems that keep a pipeline from running, and all others, to stderr."""
+    """Write the problems that keep a pipeline from running, and all others, to stderr; with their lines if the text is the
+    user's own, and not made of the words of a command.
+    """
     if print_no_pipeline(path, text, sys.stderr):
         return
     loaded = load(text, catalog, environment, strict_env=True, partial=partial)
-    print_found(path, loaded, sys.stderr)
+    print_found(path, loaded, sys.stderr, is_own=is_own)
     if loaded.remedy is not None:
         print(f"rrext: {path}: {printable(loaded.remedy)}", file=sys.stderr)
 
@@ -84,11 +87,11 @@ def print_no_pipeline(path: str, content: bytes, file: TextIO) -> bool:
     return reason is not None
 
 
-def print_found(path: str, loaded: LoadedPipeline, file: TextIO) -> None:
-    """Write every problem with its position, its line of the text, and related positions."""
+def print_found(path: str, loaded: LoadedPipeline, file: TextIO, *, is_own: bool = True) -> None:
+    """Write every problem; with its position, its line of the text, and related positions if the text `is_own` to the user."""
     from rrext.pipefile.text.problems import related_places
 
-    where, coloured, given, path = loaded.source_map, is_coloured(file), path, printable(path)
+    where, coloured, given, path = loaded.source_map if is_own else None, is_coloured(file), path, printable(path)
     secrets = [] if where is None else [where.span_of(found) for found in loaded.problems if found.code == "literal_secret"]
     for problem in loaded.problems:
         colour = SEVERITIES.get(problem.severity, CYAN) if coloured else None

@@ -253,6 +253,23 @@ def _is_random(text: str) -> bool:
 
 HIDDEN: Final = "•••"
 
+
+def without_user(text: str) -> str:
+    """A text without the names and passwords in its addresses: a password may have any sign, so the last `@` ends it."""
+    return re.sub(r"://\S*@", f"://{HIDDEN}@", text) if "://" in text else text
+
+
+def authority_of(url: str) -> str:
+    """The user and the host of a URL. Raises `ValueError` for an `@` behind them: a sign that is not percent-encoded may have
+    cut a password, whose parts would pass for a host, a port and a path.
+    """
+    rest = url.partition("://")[2]
+    authority = re.split("[/?#]", rest, maxsplit=1)[0]
+    if authority and "@" in rest[len(authority) :]:
+        raise ValueError("an @ stands behind the host")
+    return authority
+
+
 _VARIABLES: Final = rf"(?:{PLACEHOLDER})+"
 
 

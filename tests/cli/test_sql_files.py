@@ -56,7 +56,7 @@ def test_a_database_of_a_server_is_asked_itself_and_joined_with_files(
     ask: Ask, postgres_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def answer(*words: str) -> bytes:
-        monkeypatch.setenv("ROCKETRIDE_SECRET_WORD", quote(postgres_database.password, safe=""))  # a command takes it away
+        monkeypatch.setenv("ROCKETRIDE_SECRET_WORD", postgres_database.password)  # a command takes it away
         return ask(*words).out
 
     postgres_database.run("create table city (customer text, name text)", "insert into city values ('a', 'Oslo')")
@@ -65,6 +65,9 @@ def test_a_database_of_a_server_is_asked_itself_and_joined_with_files(
     assert answer("orders.csv", f"crm={url}", joined) == b"name,c\nOslo,2\n"
     assert answer(url, "orders.csv", "select name from fresh.city") == b"name\nOslo\n"
     assert answer(url, "select name from city") == b"name\nOslo\n"
+    assert answer(url.replace("postgresql", "POSTGRESQL"), "select name from city") == b"name\nOslo\n"
+    encoded = url.replace("${ROCKETRIDE_SECRET_WORD}", quote(postgres_database.password, safe=""))
+    assert answer("orders.csv", f"crm={encoded}", joined) == b"name,c\nOslo,2\n"
 
 
 def test_a_server_that_cannot_be_asked_is_said_without_its_password(ask: Ask) -> None:
@@ -77,6 +80,31 @@ def test_a_server_that_cannot_be_asked_is_said_without_its_password(ask: Ask) ->
     ):
         done = ask(*words)
         assert (done.code == 0, told in done.err, "hidden-word" in done.err) == (False, True, False), done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["one.csv", "POSTGRESQL://u:hidden-word@127.0.0.1:1/d", "from d.t"], "PostgreSQL at 127.0.0.1:1"),
+        (["POSTGRESQL://u:hidden-word@127.0.0.1:1/d", "select 1"], "PostgreSQL at 127.0.0.1:1"),
+        (["orders.csv", "größe=postgresql://u:hidden-word@h/d", "select 1"], "the name of a database"),
+        (["orders.csv", "crm=postgresql://u:hidden-word@${ROCKETRIDE_NO_HOST}/d", "select 1"], "${ROCKETRIDE_NO_HOST} has no"),
+        (["orders.csv", "crm=oracle://u:hidden-word@h/d", "select 1"], "crm=oracle://•••@h/d: the URL of a database begins"),
+        (["oracle://u:hidden-word@h/d", "select 1"], "oracle://•••@h/d: the URL of a database begins"),
+        (["orders.csv", "select", "'a://u:hidden-word@h b'"], "the statements are one text"),
+        *((["orders.csv", f"crm={url}", "from crm.t"], "has one @") for url in (
+            "postgresql://u:hidden-word@hidden-word/x@h/d",
+            "postgresql://u:1/hidden-word@h/d",
+            "mysql://u:x@hidden-word@h/d",
+            "mysql://u:1?hidden-word=1@h/d",
+            "mysql://u:1#hidden-word@h/d",
+        )),
+    ],
+)  # fmt: skip
+def test_no_message_has_a_part_of_a_password_on_the_command_line(ask: Ask, data: Path, words: list[str], told: str) -> None:
+    (data / "one.csv").write_text("a\n1\n")
+    done = ask(*words)
+    assert (done.code == 0, told in done.err, "hidden-word" in done.err) == (False, True, False), done.err
 
 
 def test_a_workbook_is_the_table_of_its_first_sheet(ask: Ask, data: Path) -> None:

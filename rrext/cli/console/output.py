@@ -157,7 +157,9 @@ def unwritten(error: OSError) -> int:
 
 def unreadable(path: str, error: OSError) -> str:
     """The reason why a pipeline file cannot be read, with the files of its folder that have nearly its name."""
-    reason = f"rrext: {printable(path)}: {error.strerror}"
+    from rrext.secrets.names import without_user
+
+    reason = f"rrext: {printable(without_user(path))}: {error.strerror}"
     if not isinstance(error, FileNotFoundError):
         return reason
     folder, name = os.path.split(path)

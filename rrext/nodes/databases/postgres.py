@@ -13,6 +13,7 @@ import msgspec
 
 from rrext.errors import RrextError, ToolError, Unavailable
 from rrext.nodes.databases.word_lists import words
+from rrext.secrets.names import authority_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -142,6 +143,9 @@ def _parts_of(url: str) -> dict[str, str]:
             raise ValueError
         parts = {key: str(value) for key, value in conninfo_to_dict(url).items() if value not in (None, "")}
         float(parts.get("connect_timeout", 1))
+        # libpq ends the password at the first @, and the rest of it would be the host
+        if authority_of(url).count("@") > 1 or re.fullmatch(r"[\d,]*", parts.get("port", "")) is None:
+            raise ValueError
     except (ProgrammingError, ValueError):
         raise Unavailable(
             'The "url" of this node is no URL of a PostgreSQL database',

@@ -46,6 +46,7 @@ from rrext.nodes.sql.driver_limits import CANCEL_TIMEOUT
 from rrext.nodes.sql.lexer import split_at_placeholders
 from rrext.nodes.sql.mysql_values import DECIMALS, MysqlRows, MysqlTypes
 from rrext.nodes.sql.node import SqlNode
+from rrext.secrets.names import authority_of
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -505,6 +506,7 @@ def _parts_of(url: str) -> dict[str, Any]:
     if not url:
         return {}
     try:
+        authority_of(url)
         parts = urlsplit(url)
         query = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
         found = {

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import resource
+import signal
+import stat
+import sys
+import tempfile
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from mariadb_server import MariadbServer
 from postgres_server import Database, free_port
@@ -14,7 +23,12 @@ from served import Served, until
 from sql_contract import Desk, opened
 
 from rrext.errors import Cancelled, RrextError, Unavailable
-from rrext.nodes.sql.duckdb.node import DuckdbNode
+from rrext.nodes.sql.duckdb.attached import AttachedDatabase
+from rrext.nodes.sql.duckdb.copied_columns import CopiedColumn
+from rrext.nodes.sql.duckdb.instance import DuckdbInstance
+from rrext.nodes.sql.duckdb.messages import MEMORY, CopiedTable, DuckdbSettings, SqlCopy, SqlOpen, SqlRows, SqlRun
+from rrext.nodes.sql.duckdb.node import DuckdbConnection, DuckdbError, DuckdbNode
+from rrext.nodes.sql.duckdb.worker import DuckdbSession
 
 SMALL = {"memory_limit": "400MB", "threads": 1}
 CUSTOMERS = (
@@ -312,6 +326,177 @@ async def test_the_password_stands_beside_the_url_and_in_no_failure(postgres_dat
         error = await db.refusal("query", sql="FROM crm.customer")
         assert (error.code, error.data["database"]) == ("connection_refused", "crm")
         assert "wrong-and-secret" not in f"{error.message} {error.hint} {error.data}"
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
+@pytest.mark.parametrize("sign", ["@", "/", ":", "%", "#", "?"])
+async def test_no_failure_has_a_part_of_a_password_with_signs_in_a_url(scheme: str, sign: str) -> None:
+    for password in (f"secret1{sign}secret2", f"1{sign}secret3@secret4/secret5", f"1{sign}secret6=1"):
+        async with opened(DuckdbNode, attached(f"{scheme}://u:{password}@127.0.0.1:{free_port()}/d")) as db:
+            error = await db.refusal("query", sql="FROM crm.t")
+        assert isinstance(error, Unavailable)
+        assert "secret" not in f"{error.message} {error.hint} {error.data}"
+
+
+class Copies:
+    """The folder for the rows of attached databases."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def files(self) -> list[Path]:
+        """Files that have rows on the disk."""
+        return [file for file in self._folder.glob("rrext-*/*/*.csv") if file.stat().st_size]
+
+    def are_gone(self) -> bool:
+        return not list(self._folder.glob("rrext-*"))
+
+
+@pytest.fixture
+def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Copies:
+    """The folder for temporary files, for this test alone."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return Copies(tmp_path)
+
+
+STUCK = """create view stuck as select i as id, repeat('secret row ', 200) as x,
+    case when i = 3000 then pg_sleep(60)::text end as s from generate_series(1, 100000) i"""
+
+SERVER = """
+import asyncio, json, sys
+from rrext.nodes.sql.duckdb.node import DuckdbNode
+from rrext.testing import open_node
+
+async def main():
+    async with open_node(DuckdbNode, json.loads(sys.argv[1])) as client:
+        await client.tool(tool="query", input={"sql": "FROM crm.stuck"})
+
+asyncio.run(main())
+"""
+
+
+async def test_rows_on_the_disk_are_of_the_user_alone_and_go_with_a_killed_server(
+    postgres_database: Database, copies: Copies
+) -> None:
+    postgres_database.run(STUCK)
+    server = await asyncio.create_subprocess_exec(sys.executable, "-c", SERVER, json.dumps(attached(postgres_database.url)))
+    try:
+        await until(copies.files)
+        for file in copies.files():
+            assert (stat.S_IMODE(file.stat().st_mode), stat.S_IMODE(file.parent.stat().st_mode)) == (0o600, 0o700)
+    finally:
+        server.kill()
+        await server.wait()
+    await until(copies.are_gone)
+
+
+async def test_rows_on_the_disk_go_with_a_closed_database_and_with_a_killed_process(
+    postgres_database: Database, copies: Copies
+) -> None:
+    postgres_database.run(*CUSTOMERS)
+    async with opened(DuckdbNode, attached(postgres_database.url)) as db:
+        assert len(await rows(db, "FROM crm.customer")) == 2
+        assert (copies.files(), copies.are_gone()) == ([], False)
+        process = db.database.backend._supervisor.running  # type: ignore[attr-defined]
+        os.kill(process.id, signal.SIGKILL)
+        await until(copies.are_gone)
+        assert len(await rows(db, "FROM crm.customer")) == 2
+    await until(copies.are_gone)
+
+
+BIG = "create table big as select i, md5(i::text) as a, md5(i::text) as b from generate_series(1, 700000) i"
+
+
+async def test_a_cancelled_call_and_a_timeout_end_the_copy_in_duckdb_too(
+    postgres_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postgres_database.run(*CUSTOMERS, BIG)
+    asked = AskedCopies(monkeypatch)
+    config = attached(postgres_database.url)
+    config["databases"]["late"] = {"url": postgres_database.url, "timeout": 50}
+    async with opened(DuckdbNode, config) as db:
+        call = asyncio.create_task(db("query", sql="SELECT count(*) AS n FROM crm.big"))
+        await asyncio.to_thread(asked.begun.wait)
+        call.cancel()
+        with suppress(asyncio.CancelledError, Cancelled):
+            await call
+        await until(lambda: asked.outcomes)
+        assert asked.outcomes == ["cancelled"]
+        monkeypatch.setattr(AttachedDatabase, "_taken", late(AttachedDatabase._taken))
+        error = await db.refusal("query", sql="SELECT count(*) AS n FROM late.big")
+        assert (error.code, error.data["database"], "50 s a table" in error.message) == ("statement_timeout", "late", True)
+        monkeypatch.undo()
+        assert len(await rows(db, "FROM crm.customer")) == 2
+
+
+def test_an_interrupt_reaches_the_connections_that_take_the_rows(tmp_path: Path) -> None:
+    count = 2_000_000
+    duckdb.execute(f"COPY (SELECT range AS i FROM range({count})) TO '{tmp_path / 'rows.csv'}' (HEADER false)")
+    tables = [CopiedTable("main", "numbers", str(tmp_path / "rows.csv"), 8, [CopiedColumn("i", "INTEGER")])]
+    session = DuckdbSession(DuckdbInstance(DuckdbSettings(MEMORY, "", False, False, "400MB", 1, ("crm",))))
+    is_over = threading.Event()
+
+    def interrupt() -> None:
+        while not is_over.wait(0.005):
+            session.interrupt(2)
+
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
+    try:
+        session.do(1, SqlOpen())
+        with pytest.raises(duckdb.InterruptException):
+            session.do(2, SqlCopy("crm", tables, []))
+        session.do(3, SqlCopy("crm", tables, []))
+        counted = session.do(4, SqlRun("read", "SELECT count(*) FROM crm.numbers", [], False, 10))
+        assert isinstance(counted, SqlRows)
+        assert [list(row) for row in counted.rows] == [[count]]
+    finally:
+        is_over.set()
+        interrupting.join()
+        session.close()
+
+
+class AskedCopies:
+    """What became of the requests to take rows."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun = threading.Event()
+        self.outcomes: list[str] = []
+        ask = DuckdbConnection.ask
+
+        def noted(connection: DuckdbConnection, request: Any) -> Any:
+            if not isinstance(request, SqlCopy):
+                return ask(connection, request)
+            self.begun.set()
+            try:
+                answer = ask(connection, request)
+            except DuckdbError as error:
+                self.outcomes.append(error.failure.kind)
+                raise
+            self.outcomes.append("done")
+            return answer
+
+        monkeypatch.setattr(DuckdbConnection, "ask", noted)
+
+
+def late(taken: Any) -> Any:
+    """A copy for which the server took all the time."""
+    return lambda own, connection, request, until, ctx: taken(own, connection, request, 0.0, ctx)
+
+
+async def test_a_full_disk_is_told_with_the_database_and_the_folder(postgres_database: Database) -> None:
+    postgres_database.run(*CUSTOMERS, "create table big as select i, repeat('x', 100) as x from generate_series(1, 50000) i")
+    async with opened(DuckdbNode, attached(postgres_database.url)) as db:
+        assert await rows(db, "SELECT 1 AS n") == [{"n": 1}]
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
+        try:
+            error = await db.refusal("query", sql="SELECT count(*) AS n FROM crm.big")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert (error.code, error.data["database"], "TMPDIR" in str(error.hint)) == ("no_space", "crm", True)
+        assert await rows(db, "SELECT count(*) AS n FROM crm.big") == [{"n": 50000}]
 
 
 @pytest.mark.system

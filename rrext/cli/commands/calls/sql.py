@@ -14,7 +14,7 @@ from rrext.cli.commands.calls.tool import CALL_IS_WRONG, call_timeout
 from rrext.cli.console.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.console.formats import FORMATS
 from rrext.cli.console.output import Results, print_error
-from rrext.cli.data_files import is_data, names_data, pipeline_of, require_readable, shown
+from rrext.cli.data_files import is_data, names_data, pipeline_of, require_known, require_readable, shown
 from rrext.cli.options import (
     Command,
     add_pipeline_options,
@@ -26,6 +26,7 @@ from rrext.cli.options import (
 from rrext.cli.pipeline import Pipeline, is_cancel, run_work
 from rrext.columns import printable
 from rrext.errors import RrextError
+from rrext.secrets.names import without_user
 
 if TYPE_CHECKING:
     from rrext.cli.console.result_files import ResultFile
@@ -47,7 +48,8 @@ quotes in another form: my_sales of 'my sales.csv', t_order of order.csv. A work
 first sheet, and a schema of all: budget."2026". A database of SQLite (.db, .sqlite) or DuckDB (.duckdb) alone is asked itself;
 beside other files it is a schema, crm.customer, into which its tables are copied. They are only read. So is a database of a
 server, by its URL or NAME=URL: crm=postgresql://reader@db.example/crm, or mysql://; of its tables those are copied that a
-statement names. A password stands best as ${ROCKETRIDE_PASSWORD}, in single quotes, as others see the words of a command.
+statement names. Its password stands best as a variable, in single quotes, as others see the words of a command:
+'postgresql://reader:${ROCKETRIDE_PASSWORD}@db.example/crm'. The variable has it as it is, with any signs in it.
 
 Without a statement it is a prompt on a terminal, and reads statements from stdin elsewhere. Several statements are
 separated by `;` and run in order, up to the first that fails; each is kept at once, unless it stands between `begin` and
@@ -138,6 +140,7 @@ SQL = Command(DESCRIPTION, EXAMPLE, add_arguments, run)
 def _take_files(args: argparse.Namespace) -> None:
     """Find the files of data and the statements among the words. Raises `ValueError`, and `UsageError` for the files."""
     words: list[str] = args.words
+    require_known([args.file or "", *words])
     if args.at is not None and words and names_data(words[0]):
         raise ValueError(f"--at: {shown(words[0])} is asked here; leave out --at")
     if args.at is None and is_data(args.file):
@@ -150,7 +153,8 @@ def _take_files(args: argparse.Namespace) -> None:
             raise ValueError("--write: files are only read; a pipeline with a database may let it write")
         require_readable(files)
     if len(words) > 1:
-        raise ValueError(f"the statements are one text in quotes, not {len(words)} words: {' '.join(words[:2])} …")
+        said = without_user(" ".join(words[:2]))
+        raise ValueError(f"the statements are one text in quotes, not {len(words)} words: {said} …")
     args.sql = words[0] if words else None
 
 

@@ -7,6 +7,7 @@ the tables whose copies are missing or older than `refresh`, before the statemen
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import threading
@@ -23,14 +24,16 @@ import msgspec
 from rrext.errors import InvalidArguments, RrextError, ToolError, Unavailable
 from rrext.limits import GIB
 from rrext.nodes.base.setup import SetupContext
+from rrext.nodes.databases.database import RunningStatement, TimerThread, cancellation
+from rrext.nodes.databases.failure import SQL, Failure
 from rrext.nodes.databases.node import LONGEST_WAIT
 from rrext.nodes.sql.backend import Column, Schema, SqlTable
-from rrext.nodes.sql.database import SqlDatabase, SqlTransaction
+from rrext.nodes.sql.database import SqlDatabase, SqlTransaction, raise_told
 from rrext.nodes.sql.dialect import NAME, WORD, SqlToken
 from rrext.nodes.sql.duckdb.copied_columns import MYSQL_ROWS, NUMERIC, POSTGRES_ROWS, ServerDialect
 from rrext.nodes.sql.duckdb.dialect import DUCKDB
 from rrext.nodes.sql.duckdb.endings import OWN_SCHEMAS
-from rrext.nodes.sql.duckdb.messages import CopiedTable, SqlCopy
+from rrext.nodes.sql.duckdb.messages import CopiedTable, SqlCopy, SqlOpen
 from rrext.nodes.sql.gate import refusal
 from rrext.nodes.sql.lexer import tokens
 from rrext.tools.context import ToolContext
@@ -45,6 +48,10 @@ KEPT_ON: Final = 60.0
 """Seconds for which an old copy is kept, as a statement that found it in time may still be about to run."""
 COPY_TURN: Final = 0.25
 """Seconds between checks whether a call that waits for the copy of another one has been cancelled."""
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors of a disk that is full, and of a file that may not be larger."""
+LEAST_TIME: Final = 0.001
+"""Seconds that DuckDB gets at least for a copy whose time the server took."""
 COPY_CONNECTIONS: Final = 2
 """Connections to one server: a copy at a time, and the schema beside it."""
 
@@ -61,7 +68,8 @@ class DatabaseOnServer(msgspec.Struct, frozen=True, kw_only=True):
 
     url: Annotated[
         str,
-        "`postgresql://user@host:5432/database?sslmode=require`, or `mysql://…`, as in the nodes `db_postgres` and `db_mysql`.",
+        "`postgresql://user@host:5432/database?sslmode=require`, or `mysql://…`, as in the nodes `db_postgres` and `db_mysql`. "
+        "A password in it needs its signs percent-encoded; in `password` it stands as it is.",
     ]
     password: Annotated[str, "The user's password; best as `${ROCKETRIDE_…}`, filled from the environment."] = ""
     tables: Annotated[tuple[str, ...], "Tables and views that queries may name, as `customer` or `sales.*`."] = ("*",)
@@ -187,7 +195,7 @@ class AttachedDatabases:
     def close(self) -> None:
         """End the connections."""
         for database in self._databases.values():
-            database.database.close()
+            database.close()
 
 
 class AttachedDatabase:
@@ -204,6 +212,12 @@ class AttachedDatabase:
         self.database: SqlDatabase = node.database(config, ctx)
         self._settings = settings
         self._lock = threading.Lock()
+        self._watch = TimerThread()
+
+    def close(self) -> None:
+        """End the connections."""
+        self._watch.close()
+        self.database.close()
 
     def bring(self, connection: DuckdbConnection, wanted: Mapping[str, bool], ctx: ToolContext) -> dict[str, Copy]:
         """See `AttachedDatabases.bring`. `wanted` are names of tables and whether there must be one."""
@@ -295,16 +309,48 @@ class AttachedDatabase:
         return found
 
     def _copy(self, connection: DuckdbConnection, due: Mapping[str, SqlTable], old: Sequence[str], ctx: ToolContext) -> None:
-        with TemporaryDirectory(prefix="rrext-") as folder:
-            with self.database.transaction(ctx, read_only=True) as transaction:
-                for statement in self._dialect.setup:
-                    with transaction.statement(statement, (), ctx):
-                        pass
-                made = [
-                    self._written(transaction, key, table, os.path.join(folder, f"{number}.csv"), ctx)
-                    for number, (key, table) in enumerate(due.items())
-                ]
-            connection.ask(SqlCopy(self.name, made, [_place_of(key) for key in old]))
+        until = monotonic() + self._settings.timeout * len(due)
+        try:
+            with TemporaryDirectory(prefix="copy-", dir=connection.process.folder, ignore_cleanup_errors=True) as folder:
+                with self.database.transaction(ctx, read_only=True) as transaction:
+                    for statement in self._dialect.setup:
+                        with transaction.statement(statement, (), ctx):
+                            pass
+                    made = [
+                        self._written(transaction, key, table, os.path.join(folder, f"{number}.csv"), ctx)
+                        for number, (key, table) in enumerate(due.items())
+                    ]
+                self._taken(connection, SqlCopy(self.name, made, [_place_of(key) for key in old]), until, ctx)
+        except OSError as error:
+            if connection.process.is_over:  # its folder is gone with it
+                raise connection.process.lost_by(SqlOpen(), is_sent=False) from error
+            raise self._unwritten(error) from error
+
+    def _taken(self, connection: DuckdbConnection, request: SqlCopy, until: float, ctx: ToolContext) -> None:
+        """Have the process take the written rows, until a time of `monotonic` or until the call is cancelled."""
+        ctx.check()
+        running = RunningStatement(connection.cancel, self._watch, max(until - monotonic(), LEAST_TIME), ctx)
+        try:
+            with running:
+                connection.ask(request)
+        except Exception as error:
+            stopped = cancellation(ctx)
+            if stopped is None and running.reason == "timeout":
+                said = f"the copy took longer than the timeout of the database ({self._settings.timeout:g} s a table)"
+                stopped = SQL.error(Failure("timeout", said))
+            raise_told(stopped or error, error)
+
+    @staticmethod
+    def _unwritten(error: OSError) -> ToolError:
+        """The error for rows that could not be written to a file."""
+        hint = "The rows are in a file for a moment: see that the folder of TMPDIR can be written."
+        if error.errno in NO_ROOM:
+            hint = (
+                "The rows are in a file of the folder of TMPDIR for a moment: make room there, name another folder, "
+                "or name a view of the server that has less."
+            )
+        code = "no_space" if error.errno in NO_ROOM else "copy_not_written"
+        return ToolError(f"its tables cannot be copied: {error.strerror}", code=code, hint=hint)
 
     def _written(self, transaction: SqlTransaction, key: str, table: SqlTable, path: str, ctx: ToolContext) -> CopiedTable:
         """Write the rows of a table to a file."""
@@ -315,7 +361,7 @@ class AttachedDatabase:
             raise ToolError(f'The table "{table.name}" has no columns', code="table_not_found")
         columns, sql = self._dialect.query(source, list(zip(probe.columns, probe.types, strict=True)))
         longest = count = size = 0
-        with open(path, "wb") as file, transaction.statement(sql, (), ctx) as result:
+        with open(path, "xb", opener=_own) as file, transaction.statement(sql, (), ctx) as result:
             while rows := result.batch()[0]:
                 ctx.check()
                 for (line,) in rows:
@@ -361,6 +407,11 @@ class AttachedDatabase:
             yield
         finally:
             self._lock.release()
+
+
+def _own(path: str, flags: int) -> int:
+    """Open a file that other users may not read."""
+    return os.open(path, flags, 0o600)
 
 
 def _dots(seen: Sequence[SqlToken], index: int) -> int:

@@ -20,7 +20,7 @@ def copy_table(loader: duckdb.DuckDBPyConnection, table: CopiedTable, take: Call
     columns = _decided(loader, table)
     try:
         take(loader.sql(_selection(table, columns)))
-    except duckdb.OutOfMemoryException:
+    except (duckdb.OutOfMemoryException, duckdb.InterruptException):
         raise
     except duckdb.Error:
         fitting = _fitting(loader, table, columns)

@@ -7,7 +7,7 @@ import re
 import resource
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from itertools import chain
 from time import monotonic, sleep
@@ -31,6 +31,9 @@ FILE_LEAVING: Final = 1.0
 
 OPEN_AGAIN: Final = 0.05
 """Seconds between attempts to open the file."""
+
+MAKING_TURN: Final = 0.05
+"""Seconds between checks whether a copy that waits for another one, or for files, was interrupted."""
 
 HEAPS: Final = 3
 HEAP_BASE: Final = 1024**3
@@ -323,21 +326,30 @@ class DuckdbInstance:
         if (first := first_alone(file, [held.name for held in made if not held.is_view])) is not None:
             connection.execute(f"CREATE VIEW {schema} AS FROM {schema}.{quoted(first)}")
 
-    def copy(self, request: SqlCopy) -> None:
-        """Make tables of an attached database of the rows that the server read. Raises `Unavailable`."""
-        with self._making:
-            self._copy(request)
+    def copy(self, request: SqlCopy, working: Callable[..., AbstractContextManager[None]]) -> None:
+        """Make tables of an attached database of the rows that the server read, in a block of `working` with the connections
+        that do so. Raises `Unavailable`, and what `working` raises when the request is interrupted."""
+        while not self._making.acquire(timeout=MAKING_TURN):
+            with working():
+                pass
+        try:
+            self._copy(request, working)
+        finally:
+            self._making.release()
 
-    def _copy(self, request: SqlCopy) -> None:
+    def _copy(self, request: SqlCopy, working: Callable[..., AbstractContextManager[None]]) -> None:
         connection, loader = self.connection().cursor, self._loader()
         database = quoted(request.database)
         try:
-            for schema, name in request.dropped:
-                connection.execute(f"DROP TABLE IF EXISTS {database}.{quoted(schema)}.{quoted(name)}")
-            for table in request.tables:
-                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {database}.{quoted(table.schema)}")
-                place = f"{database}.{quoted(table.schema)}.{quoted(table.table)}"
-                copy_table(loader, table, partial(_take, connection, table=place))
+            with working(connection, loader):
+                for schema, name in request.dropped:
+                    connection.execute(f"DROP TABLE IF EXISTS {database}.{quoted(schema)}.{quoted(name)}")
+                for table in request.tables:
+                    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {database}.{quoted(table.schema)}")
+                    place = f"{database}.{quoted(table.schema)}.{quoted(table.table)}"
+                    copy_table(loader, table, partial(_take, connection, table=place))
+        except duckdb.InterruptException:
+            raise
         except duckdb.Error as error:
             hint = MORE_MEMORY if isinstance(error, duckdb.OutOfMemoryException) else None
             said = sentence(error).partition("\n")[0]  # the rest shows rows and files

@@ -27,7 +27,8 @@ Begin = Literal["", "read", "write", "once"]
 
 class DuckdbSettings(msgspec.Struct, frozen=True):
     """The settings of one database; `path` is absolute or `:memory:`, `shown` how messages name it. `attached` are the names of
-    catalogs for the tables of other databases. Views name their files from `folder` on."""
+    catalogs for the tables of other databases, and `copies` is the folder of their rows on the way. Views name their files from
+    `folder` on."""
 
     path: str
     shown: str
@@ -37,6 +38,7 @@ class DuckdbSettings(msgspec.Struct, frozen=True):
     threads: int
     attached: tuple[str, ...] = ()
     folder: str = "/"
+    copies: str = ""
 
 
 class SqlOpen(msgspec.Struct, frozen=True, tag=True, array_like=True):

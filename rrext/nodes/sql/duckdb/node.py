@@ -12,10 +12,12 @@ import logging
 import os
 import re
 import select
+import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from tempfile import mkdtemp
 from time import monotonic
 from typing import Annotated, Any, ClassVar, Final, TypeVar
 
@@ -337,6 +339,8 @@ class DuckdbProcess(NodeProcess):
 
     def __init__(self, settings: DuckdbSettings) -> None:
         """Start the process. Raises `Unavailable` if that fails."""
+        self.folder = _private_folder() if settings.attached else ""
+        """Where rows for the process are written. Both processes remove it at the end, as the other may have been killed."""
         self._door, door = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._is_memory = settings.path == MEMORY
         self._links = itertools.count(1)
@@ -350,9 +354,14 @@ class DuckdbProcess(NodeProcess):
         """Tables that were made of files, and the state of these."""
         self.copies: dict[str, dict[str, Copy]] = {}
         """Copied tables of each attached database."""
-        with door:
-            command = module_command("rrext.nodes.sql.duckdb.worker", str(door.fileno()))
-            super().__init__(command, settings, what=WHAT, crash=_CRASHED, closed=CLOSED, inherits=(door.fileno(),))
+        try:
+            with door:
+                command = module_command("rrext.nodes.sql.duckdb.worker", str(door.fileno()))
+                given = msgspec.structs.replace(settings, copies=self.folder)
+                super().__init__(command, given, what=WHAT, crash=_CRASHED, closed=CLOSED, inherits=(door.fileno(),))
+        except BaseException:
+            self._remove_folder()
+            raise
 
     def lost_by(self, request: Request, *, is_sent: bool) -> RrextError:
         """The error for a connection that saw the process end, or could not send to it."""
@@ -407,6 +416,11 @@ class DuckdbProcess(NodeProcess):
         self._door.close()
         while self._left:
             self._left.pop().close()
+        self._remove_folder()
+
+    def _remove_folder(self) -> None:
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class DuckdbConnection:
@@ -566,7 +580,7 @@ class DuckdbConnection:
             self._cancelled_since = now
         late = now - self._cancelled_since - STUCK_AFTER
         if late > 0 and self.process.abandon(self._socket):
-            self._is_left = True
+            self._is_left, self.is_clean = True, False
         elif late > 0 and (late > SETTLING_TIMEOUT or not self.process.has_commits):
             self.process.terminate()
         else:
@@ -581,6 +595,16 @@ class DuckdbConnection:
         """Close the connection; the process rolls back its open transaction."""
         self._answers.close()
         self._socket.close()
+
+
+def _private_folder() -> str:
+    try:
+        return mkdtemp(prefix="rrext-")
+    except OSError as error:
+        raise Unavailable(
+            f"No folder for the rows of attached databases can be made: {error.strerror}",
+            hint="See that the folder of TMPDIR can be written, and has room.",
+        ) from error
 
 
 def _is_ended(link: socket.socket) -> bool:

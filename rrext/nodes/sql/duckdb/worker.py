@@ -12,12 +12,13 @@ transaction and its statement.
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
 from typing import Any, BinaryIO, Final
@@ -75,8 +76,10 @@ NOBODYS: Final = 0
 class DuckdbWorker:
     """Serves connections, each on a thread of its own, until the server is gone."""
 
-    def __init__(self, instance: DuckdbInstance, door: socket.socket) -> None:
+    def __init__(self, instance: DuckdbInstance, door: socket.socket, copies: str = "") -> None:
+        """`copies` is a folder that is removed when the server is gone, as it may have been killed."""
         self._instance = instance
+        self._copies = copies
         self._door = door
         self._sessions: dict[int, DuckdbSession] = {}
         self._threads: dict[int, threading.Thread] = {}
@@ -95,6 +98,8 @@ class DuckdbWorker:
                 session.interrupt(message.request)
             else:
                 session.tell_progress(message.request)
+        if self._copies:
+            shutil.rmtree(self._copies, ignore_errors=True)
         with ending_within(LEAVING_TIMEOUT):
             for session in list(self._sessions.values()):
                 session.interrupt()
@@ -172,7 +177,8 @@ def _failed(error: RrextError) -> SqlFailed:
 def main() -> None:
     """Serve one database until the server is gone."""
     control, _, settings = begin(DuckdbSettings)
-    DuckdbWorker(DuckdbInstance(settings, limit_memory), socket.socket(fileno=int(sys.argv[1]))).serve(control)
+    door = socket.socket(fileno=int(sys.argv[1]))
+    DuckdbWorker(DuckdbInstance(settings, limit_memory), door, settings.copies).serve(control)
     os._exit(0)  # an ordinary exit would print the driver's complaints
 
 
@@ -195,6 +201,7 @@ class DuckdbSession:
         self._made: InstanceConnection | None = None
         self._number: int | None = None  # of the current request
         self._is_stopped = False  # whether it was interrupted
+        self._others: Sequence[duckdb.DuckDBPyConnection] = ()  # that work for it
         self._in_transaction = False
         self._reads_only = False
         self._traces = False  # whether a statement of the transaction left some
@@ -240,7 +247,7 @@ class DuckdbSession:
             case SqlLoad():
                 self._instance.load(request.tables)
             case SqlCopy():
-                self._instance.copy(request)
+                self._instance.copy(request, self._working)
             case SqlPrepare():
                 self._instance.prepare(request)
             case SqlOpen():
@@ -362,7 +369,21 @@ class DuckdbSession:
             if self._number is None or number not in (None, self._number) or self._connection is None:
                 return
             self._is_stopped = True
-            self._connection.interrupt()
+            for connection in self._others or (self._connection,):
+                connection.interrupt()
+
+    @contextmanager
+    def _working(self, *others: duckdb.DuckDBPyConnection) -> Iterator[None]:
+        """A block in which `interrupt` stops other connections. Raises `InterruptException` if that came before."""
+        with self._lock:
+            if self._is_stopped:
+                raise duckdb.InterruptException("Interrupted!")
+            self._others = others
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._others = ()
 
     def tell_progress(self, number: int) -> None:
         """Tell how far a request is, if it is still running and DuckDB knows it."""
