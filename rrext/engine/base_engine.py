@@ -54,6 +54,9 @@ LEAVING_INTERVAL: Final = 0.2
 LEAVING_TIME: Final = 600.0
 """Seconds that such a task has, if nothing hurries: calls of models take minutes, and each one left keeps its memory."""
 
+MAX_LEAVING: Final = 8
+"""Such tasks of one pipeline: each keeps its memory, and many saves during one long call would fill it. The oldest one ends."""
+
 REMOTE_TTL: Final = 900.0
 """Idle seconds until a pipeline of a network client ends, if the client names none: RocketRide's default."""
 
@@ -180,7 +183,8 @@ class BaseEngine(Engine, Generic[T]):
                 if not isinstance(found, FinishedTask):
                     require_owner(found, call.caller)
                     # Shielded: a cancel ends the caller's wait, and the unload still finishes.
-                    await shielded(self._begin_unload(found, "terminated"))
+                    ends = [self._begin_unload(found, "terminated"), *self._end_versions(found.token, found.scope)]
+                    await shielded(asyncio.gather(*ends))
                 return {}
             case operations.TaskStatus() if call.caller.trusted:
                 body = self._views.body(call.caller, operation)
@@ -331,6 +335,13 @@ class BaseEngine(Engine, Generic[T]):
         self._leave(before)
         self.begin(task)
         self.leaving[before] = self.host.spawn(self._end_where_it_is(before, patience), f"end of what {before.name} was")
+        if self._end_versions(before.token, before.scope, kept=MAX_LEAVING):
+            log.warning("%s: calls of its oldest version are cancelled, as those of %d others run", before.name, MAX_LEAVING)
+
+    def _end_versions(self, token: str, scope: str | None, kept: int = 0) -> list[asyncio.Task[None]]:
+        """Begin to end the former versions of a pipeline, whose place another one has, but for the newest ones."""
+        former = [task for task in self.leaving if (task.token, task.scope) == (token, scope) and not task.stopping]
+        return [self._begin_unload(task, "restarted") for task in former[: max(len(former) - kept, 0)]]
 
     async def _end_where_it_is(self, task: T, patience: float) -> None:
         try:

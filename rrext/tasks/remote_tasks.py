@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from contextlib import nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
@@ -103,6 +103,10 @@ class RemoteTask(TaskIdentity):
 MAX_STARTS: Final = 4
 """Processes that start at once: each start takes hundredths of a second of a processor, which running tasks need too, or, where
 none is forked, half of one."""
+
+START_TIME: Final = 120.0
+"""Seconds from the start of a process until it has imported the code of the nodes, which takes many of them for large libraries
+from a slow disk: one that never ends its import would keep its place among those that start."""
 
 log: Final = logging.getLogger("rrext.tasks")
 
@@ -203,7 +207,7 @@ class WorkerPool:
         loads any more. Raises `RrextError`, and changes nothing, if none starts; a cancel ends the one that starts.
         """
         attempts = LoadAttempts(self._host, 1)
-        start = self._begin(NO_RESOURCES, self.links, attempts)
+        start = self._begin(NO_RESOURCES, self.links, attempts, waits=False)  # imports of broken code may keep all of them
         try:
             worker = await shielded(start)
         except asyncio.CancelledError:
@@ -261,8 +265,11 @@ class WorkerPool:
                 worker.kill()
         return await self._started(self._begin(NO_RESOURCES, self.links, attempts))
 
-    def _begin(self, resources: Resources, links: WorkerLinks, attempts: LoadAttempts) -> asyncio.Task[Worker]:
-        start = self._host.loop.create_task(self._start(resources, links, attempts), name="start of a worker")
+    def _begin(
+        self, resources: Resources, links: WorkerLinks, attempts: LoadAttempts, *, waits: bool = True
+    ) -> asyncio.Task[Worker]:
+        places = self._starts if waits else nullcontext()
+        start = self._host.loop.create_task(self._start(resources, links, attempts, places), name="start of a worker")
         self.starting.add(start)
         start.add_done_callback(self._is_begun)
         return start
@@ -287,8 +294,10 @@ class WorkerPool:
         with suppress(RrextError):
             await (await start).stop(STOP_MARGIN)
 
-    async def _start(self, resources: Resources, links: WorkerLinks, attempts: LoadAttempts) -> Worker:
-        async with self._starts:
+    async def _start(
+        self, resources: Resources, links: WorkerLinks, attempts: LoadAttempts, places: AbstractAsyncContextManager[None]
+    ) -> Worker:
+        async with places:
             while True:
                 worker = await self._start_once(resources, links, attempts)
                 if not worker.is_over:
@@ -313,11 +322,13 @@ class WorkerPool:
         if self.is_closed:
             worker.expects_end = True
             worker.kill()
+        until = self._host.loop.time() + START_TIME
         while not (await asyncio.wait([worker.ready], timeout=ANSWER_PATIENCE))[0]:
-            if await link.is_stopped():
+            is_late = self._host.loop.time() > until
+            if is_late or await link.is_stopped():
                 worker.expects_end = True
                 worker.kill()
-                raise await worker.silence()
+                raise _late_start() if is_late else await worker.silence()
         return worker
 
     async def close(self, seconds: float) -> None:
@@ -330,6 +341,13 @@ class WorkerPool:
         if self.starting:
             await asyncio.wait(self.starting, timeout=seconds)
         await asyncio.gather(*(worker.stop(seconds) for worker in list(self.workers.values())))
+
+
+def _late_start() -> Unavailable:
+    return Unavailable(
+        f"the process of a pipeline did not import the code of the nodes within {START_TIME:g} seconds",
+        hint="look for an import that never ends",
+    )
 
 
 def _log_failure(warm: asyncio.Task[Worker]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from plain_hosts import plain_links
 
 from rrext.engine.interface.call import ANONYMOUS, Call, Caller
+from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.operations import Execute, Operation, Tool
 from rrext.errors import RrextError
 from rrext.limits import DEFAULTS
@@ -73,7 +74,7 @@ def descriptor_of(worker: Worker) -> int:
 class Noted:
     """A call that notes its answer."""
 
-    def __init__(self, engine: TaskEngine, operation: Operation, caller: Caller = ANONYMOUS, data: bytes | None = None) -> None:
+    def __init__(self, engine: Engine, operation: Operation, caller: Caller = ANONYMOUS, data: bytes | None = None) -> None:
         self.answers: list[Any] = []
         self.call = Call(operation, self, caller, data=data)
         engine.start(self.call)

@@ -7,8 +7,10 @@ import errno
 import os
 import signal
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from routed_engine import Noted, routed, tool_of, until
 
@@ -16,8 +18,8 @@ from rrext.engine.events.records import Filter
 from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.engine import AwaitedAnswer
 from rrext.engine.interface.operations import TaskStatus
-from rrext.errors import TaskLost, TaskNotRegistered
-from rrext.tasks import fork_server
+from rrext.errors import InternalError, TaskLost, TaskNotRegistered, Unavailable
+from rrext.tasks import fork_server, remote_tasks
 from rrext.tasks.worker_process import STDERR_KEPT, STDERR_TAIL
 
 pytestmark = [pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="looks at processes of Linux")]
@@ -44,6 +46,35 @@ async def test_a_process_that_dies_as_soon_as_its_pipeline_is_loaded_fails_the_e
             await world.execute("a")
         with pytest.raises(TaskNotRegistered):
             await world.tool("a", "pid")
+
+
+async def test_a_process_that_never_ends_its_import_is_ended_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_this_machine: None
+) -> None:
+    nodes = tmp_path / "hanging_nodes.py"
+    nodes.write_text("import time\nwhile True:\n    time.sleep(0.01)\n")
+    monkeypatch.setattr(remote_tasks, "START_TIME", 1.0)
+    async with routed() as world:
+        pool = world.engine.pool
+        pool._settings = msgspec.structs.replace(pool._settings, nodes=[str(nodes)])
+        with pytest.raises(Unavailable, match="did not import the code of the nodes within 1 seconds"):
+            await world.execute("a")
+        await until(lambda: 1 not in pool.workers)
+
+
+async def test_a_task_is_busy_until_its_process_has_ended_though_it_can_tell_no_status(of_this_machine: None) -> None:
+    async with routed() as world:
+        worker = await world.execute("a")
+
+        async def status(*_: object) -> object:
+            raise InternalError("no status")
+
+        worker.status = status  # type: ignore[method-assign]
+        (task,) = world.engine.tasks
+        assert await world.engine._is_busy(task)
+        worker.kill()
+        await worker.ended
+        assert not await world.engine._is_busy(task)
 
 
 async def test_a_process_that_dies_as_soon_as_a_new_version_is_loaded_leaves_the_former_one_its_place() -> None:

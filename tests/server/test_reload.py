@@ -380,6 +380,21 @@ async def test_code_whose_process_is_killed_or_never_ends_its_import_changes_not
                 await anyio.sleep(0.01)
 
 
+async def test_imports_that_never_end_hold_up_no_mended_code() -> None:
+    async with serving("process") as served:
+        (served.folder / "helper_of_reload.py").write_text(f"{WAITS}# never ends\n")
+        await served.begun()
+        async with anyio.create_task_group() as executes:
+            for number in range(6):
+                pipeline = {**PIPE, "project_id": str(number)}
+                executes.start_soon(served.client.request, "execute", {"pipeline": pipeline})
+            for _ in range(3):
+                await served.begun()
+            served.say("two")
+            await served.heard("p.pipe is loaded anew")
+        assert await served.client.tool(token="p", tool="tell") == "two"
+
+
 async def test_a_pipeline_that_was_lost_on_broken_code_is_back_at_once_when_it_is_mended() -> None:
     async with serving("process") as served:
         (served.folder / "helper_of_reload.py").write_text("WORD = 1 / 0\n")
