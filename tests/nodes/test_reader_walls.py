@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
 EACH_ABI = [0, *range(1, min(abi(), WHOLE_ABI) + 1)]
 
 LOCKED = """
-import ctypes, json, os, socket, sys, threading
+import ctypes, fcntl, json, os, resource, socket, struct, sys, threading
 import rrext.nodes.child.landlock as landlock
 from rrext.nodes.child.walls import PACKAGE, STANDARD, lock_in
 offered, file, link = int(sys.argv[1]), sys.argv[2], sys.argv[3]
@@ -48,6 +48,12 @@ libc = ctypes.CDLL(None, use_errno=True)
 for number in json.loads(sys.argv[4]):
     if libc.syscall(number, 0, 0, 0, 0, 0, 0) != -1 or ctypes.get_errno() != 1:
         told.append(number)
+def call(*arguments):
+    result = libc.syscall(*arguments)
+    if result == -1:
+        raise OSError(ctypes.get_errno(), "refused")
+    return result
+parent, pipe, stream = os.getppid(), os.pipe()[0], socket.socketpair()[0]
 for name, work in {
     "read": lambda: open(file).close(),
     "list": lambda: os.listdir(os.path.dirname(file)),
@@ -59,16 +65,28 @@ for name, work in {
     "message": lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b"x", link),
     "signal to the parent": lambda: os.kill(os.getppid(), 0),
     "signal to a group": lambda: os.kill(0, 0),
+    "signal of a pipe": lambda: fcntl.fcntl(pipe, fcntl.F_SETOWN, parent),
+    "signal of a socket": lambda: fcntl.ioctl(stream, 0x8901, struct.pack("i", parent)),  # FIOSETOWN
+    "number of a signal": lambda: fcntl.fcntl(pipe, 10, 9),  # F_SETSIG SIGKILL
+    "limit": lambda: resource.prlimit(parent, resource.RLIMIT_CORE, resource.getrlimit(resource.RLIMIT_CORE)),
+    "priority": lambda: os.setpriority(os.PRIO_PROCESS, parent, os.getpriority(os.PRIO_PROCESS, parent)),
+    "processors": lambda: os.sched_setaffinity(parent, os.sched_getaffinity(parent)),
+    "scheduler": lambda: os.sched_setscheduler(parent, os.SCHED_OTHER, os.sched_param(0)),
+    "shared memory": lambda: call(31, call(29, 0, 4096, 0o600), 0, 0),  # shmget, and shmctl removes it
+    "semaphore": lambda: call(66, call(64, 0, 1, 0o600), 0, 0),
+    "queue": lambda: call(71, call(68, 0, 0o600), 0, 0),
+    "keys": lambda: call(250, 0, -3, 0),  # the keyring of the session
     "program": lambda: os.execv(sys.executable, [sys.executable, "-V"]),
     "signal to itself": lambda: os.kill(os.getpid(), 0),
-    "stream": lambda: socket.socketpair(),
+    "limit of itself": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+    "stream": lambda: socket.socketpair()[0].setblocking(False),
     "module": lambda: open(os.__file__).close(),
     "thread": lambda: threading.Thread(target=print).start(),
 }.items():
     attempt(name, work)
 print(json.dumps(told))
 """
-HARMLESS = ["signal to itself", "stream", "module", "thread"]
+HARMLESS = ["signal to itself", "limit of itself", "stream", "module", "thread"]
 
 
 def locked(offered: int, file: Path) -> Any:

@@ -69,30 +69,47 @@ OUTSIDE: Final = {
     "utimes": 235, "fchownat": 260, "futimesat": 261, "fchmodat": 268, "utimensat": 280, "fchmodat2": 452, "ptrace": 101,
     "rt_sigqueueinfo": 129, "tkill": 200, "rt_tgsigqueueinfo": 297, "process_vm_readv": 310, "process_vm_writev": 311,
     "pidfd_send_signal": 424, "pidfd_getfd": 438, "execve": 59, "execveat": 322, "mount": 165, "unshare": 272, "setns": 308,
+    "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144, "sched_setaffinity": 203, "sched_setattr": 314,
+    "ioprio_set": 251, "migrate_pages": 256, "move_pages": 279, "process_madvise": 440, "process_mrelease": 448, "kcmp": 312,
+    "perf_event_open": 298, "bpf": 321, "shmget": 29, "shmat": 30, "shmctl": 31, "semget": 64, "semop": 65, "semctl": 66,
+    "semtimedop": 220, "msgget": 68, "msgsnd": 69, "msgrcv": 70, "msgctl": 71, "mq_open": 240, "mq_unlink": 241,
+    "add_key": 248, "request_key": 249, "keyctl": 250,
 }  # fmt: skip
 """Calls by which a process reaches others, the network, or what no or not every Landlock keeps of files."""
 
-_SENDTO, _SOCKETPAIR, _KILL, _TGKILL = 44, 53, 62, 234
+_IOCTL, _SENDTO, _SOCKETPAIR, _KILL, _FCNTL, _TGKILL = 16, 44, 53, 62, 72, 234
+_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS TIOCGWINSZ FIONREAD FIONBIO FIONCLEX FIOCLEX
+_FCNTLS = (0, 1, 2, 3, 4, 1030, 1032)  # F_DUPFD F_GETFD F_SETFD F_GETFL F_SETFL F_DUPFD_CLOEXEC F_GETPIPE_SZ
+PRLIMIT64: Final = 302
 _STREAMS = (0x1, 0x801, 0x80001, 0x80801)  # SOCK_STREAM, with SOCK_NONBLOCK and SOCK_CLOEXEC: they reach their other end alone
 _SECCOMP, _MODE_FILTER, _ALL_THREADS = 317, 1, 1
 _PR_SET_NO_NEW_PRIVS = 38
 
 
+def to_itself(pid: int) -> list[tuple[int, list[Step]]]:
+    """Rules by which the process `pid` signals itself alone: by no descriptor either, which can have an owner who gets a signal
+    when it is ready (F_SETOWN, FIOSETOWN). Nothing is sent to an address, only to the other end of a socket pair.
+    """
+    return [
+        (_IOCTL, one_of(1, _IOCTLS)),
+        (_SENDTO, zero(4)),
+        (_KILL, one_of(0, (pid,))),
+        (_FCNTL, one_of(1, _FCNTLS)),
+        (_TGKILL, one_of(0, (pid,))),
+    ]
+
+
 def refuse_outside() -> None:
-    """Refuse the calls of `OUTSIDE` to this process with all its threads, and signals to any but itself. It holds without
-    Landlock, and with an older one, which refuses less.
+    """Refuse the calls of `OUTSIDE` to this process with all its threads, and signals and limits to any but itself. It holds
+    without Landlock, and with an older one, which refuses less.
 
     Raises `OSError` if it fails; nothing happens where the kernel has no filters, or on another processor.
     """
     if os.uname().sysname != "Linux" or os.uname().machine != "x86_64":
         return
     steps = [step for number in OUTSIDE.values() for step in ((EQUAL, 0, 1, number), give(ERRNO | EPERM))]
-    for number, rules in (
-        (_SENDTO, zero(4)),
-        (_SOCKETPAIR, one_of(1, _STREAMS)),
-        (_KILL, one_of(0, (os.getpid(),))),
-        (_TGKILL, one_of(0, (os.getpid(),))),
-    ):
+    pid = os.getpid()
+    for number, rules in (*to_itself(pid), (_SOCKETPAIR, one_of(1, _STREAMS)), (PRLIMIT64, one_of(0, (0, pid)))):
         steps += [(EQUAL, 0, len(rules), number), *rules]
     filters = assembled([*steps, give(ALLOW)])
 

@@ -38,7 +38,8 @@ def can_lock_in() -> bool:
 
 def lock_in(*read: str) -> None:
     """Give up, for this process and all that it starts, what the kernel can take: by Landlock, files but those below `read`; by
-    a filter of system calls, the network, sockets, signals to others, programs, and what Landlock leaves of files.
+    a filter of system calls, the network, sockets, signals to others, their limits and priorities, memory shared with them,
+    programs, and what Landlock leaves of files.
 
     Raises `OSError` if a wall that the kernel has cannot be raised.
     """

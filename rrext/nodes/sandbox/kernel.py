@@ -29,10 +29,12 @@ from rrext.nodes.child.system_calls import (
     EPERM,
     EQUAL,
     ERRNO,
+    PRLIMIT64,
     Step,
     assembled,
     give,
     one_of,
+    to_itself,
     verdict,
     word,
     zero,
@@ -58,11 +60,7 @@ ALLOWED = {
     "epoll_pwait2": 441,
 }  # fmt: skip
 
-_IOCTL, _SENDTO, _SOCKETPAIR, _CLONE, _KILL, _FCNTL, _PRCTL, _TKILL, _SCHED_GETAFFINITY, _TGKILL, _PRLIMIT64 = (
-    16, 44, 53, 56, 62, 72, 157, 200, 204, 234, 302,
-)  # fmt: skip
-_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS TIOCGWINSZ FIONREAD FIONBIO FIONCLEX FIOCLEX
-_FCNTLS = (0, 1, 2, 3, 4, 1030, 1032)  # F_DUPFD F_GETFD F_SETFD F_GETFL F_SETFL F_DUPFD_CLOEXEC F_GETPIPE_SZ
+_SOCKETPAIR, _CLONE, _PRCTL, _TKILL, _SCHED_GETAFFINITY = 53, 56, 157, 200, 204
 _PRCTLS = (15, 16, 0x53564D41)  # PR_SET_NAME PR_GET_NAME PR_SET_VMA
 _THREAD = 0x10900  # CLONE_THREAD | CLONE_SIGHAND | CLONE_VM: a thread of this process, never a process
 _NAMESPACES = 0x7E020080  # all CLONE_NEW…
@@ -84,17 +82,13 @@ def compile_filter(pid: int) -> bytes:
 def _conditional(pid: int) -> list[tuple[int, list[Step]]]:
     """Calls that depend on their arguments. Only a process's own threads are signalled, limits are read, not set."""
     return [
-        (_IOCTL, one_of(1, _IOCTLS)),
-        (_SENDTO, zero(4)),  # no address: only to the other end of a socket pair
+        *to_itself(pid),
         (_SOCKETPAIR, one_of(0, (1,))),  # AF_UNIX
         (_CLONE, [word(0), (ANY_BIT, 3, 0, _NAMESPACES), (AND, 0, 0, _THREAD), (EQUAL, 0, 1, _THREAD), *verdict()]),
-        (_KILL, one_of(0, (pid,))),
-        (_FCNTL, one_of(1, _FCNTLS)),
         (_PRCTL, one_of(0, _PRCTLS)),
         (_TKILL, one_of(0, (pid,))),  # the main thread's id
         (_SCHED_GETAFFINITY, one_of(0, (0, pid))),
-        (_TGKILL, one_of(0, (pid,))),
-        (_PRLIMIT64, [word(0), (EQUAL, 0, 5, 0), *zero(2)]),
+        (PRLIMIT64, [word(0), (EQUAL, 0, 5, 0), *zero(2)]),
     ]
 
 
