@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import io
 import json
 import os
@@ -15,6 +17,7 @@ import pytest
 
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import InvalidPipeline, RrextError, ToolError, Unavailable
+from rrext.nodes.audio.decoding import DecodedSound
 from rrext.nodes.audio.player import PlayerNode
 from rrext.nodes.audio.speech import SpeechNode, wav_of
 from rrext.nodes.base.lanes import Media, new_question
@@ -188,6 +191,74 @@ def test_a_decoder_reaches_no_files_no_network_and_no_process_and_breaks_alone(t
     assert first == last == ["0" * 16, bytes(range(200)).hex(), ""]
     assert failures == ["player_crashed", "player_crashed", "player_crashed", "sound_unsupported"]
     assert (tmp_path / "secret").read_text() == "SECRET"
+
+
+STALLING = """
+import json, sys, time
+import miniaudio
+from rrext.errors import RrextError
+from rrext.nodes.audio import decoding, player_worker
+from rrext.nodes.audio.records import Play
+def stream(data, **settings):
+    yield bytes(4 * decoding.RATE // 20)
+    time.sleep(60)
+class Idle(miniaudio.PlaybackDevice):
+    def start(self, source):
+        source.send(1)
+player_worker.STALLED = 0.5
+if sys.argv[1] == "decoder":
+    miniaudio.stream_memory = stream
+else:
+    miniaudio.PlaybackDevice = Idle
+try:
+    player_worker._play(Play(sys.stdin.buffer.read(), is_silent=True))
+except RrextError as error:
+    print(json.dumps([error.code, error.message, error.hint]))
+"""
+
+
+@sounds
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel keeps nothing from a decoder")
+@pytest.mark.parametrize(
+    ("stalls", "code", "message", "hint"),
+    [
+        ("decoder", "player_crashed", "Decoding it took too long", "Try the sound in another form"),
+        ("device", "unavailable", "The device that plays sounds takes no more", "Another program may hold the device"),
+    ],
+)
+def test_what_stalls_in_a_sound_is_named_with_a_way_on(stalls: str, code: str, message: str, hint: str) -> None:
+    done = subprocess.run([sys.executable, "-c", STALLING, stalls], input=TONE, capture_output=True, check=False)
+    told = json.loads(done.stdout or done.stderr)
+    assert [told[0], told[1][: len(message)], told[2][: len(hint)]] == [code, message, hint]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere descriptors have no list")
+def test_a_decoder_that_does_not_start_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fork() -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    def pipe() -> tuple[int, int]:
+        ends = make()
+        made.append(os.readlink(f"/proc/self/fd/{ends[0]}"))
+        return ends
+
+    make, made = os.pipe, list[str]()
+    monkeypatch.setattr(os, "fork", fork)
+    monkeypatch.setattr(os, "pipe", pipe)
+    with pytest.raises(Unavailable, match="temporarily unavailable"):
+        DecodedSound(TONE)
+    gc.collect()  # it closes its other end
+    assert made
+    assert made[0] not in opened_pipes()
+
+
+def opened_pipes() -> list[str]:
+    """The pipes that this process has open."""
+    found: list[str] = []
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            found += [link for link in [os.readlink(f"/proc/self/fd/{number}")] if link.startswith("pipe:")]
+    return found
 
 
 @sounds

@@ -13,7 +13,7 @@ import select
 import signal
 from typing import Final, NoReturn
 
-from rrext.errors import ToolError
+from rrext.errors import ToolError, Unavailable
 from rrext.nodes.child.walls import PACKAGE, STANDARD, lock_in
 
 RATE: Final = 44_100
@@ -38,14 +38,18 @@ class DecodedSound:
     """The samples of a sound. Call `close` at its end."""
 
     def __init__(self, data: bytes) -> None:
-        """Start to decode. Raises `ToolError` for what is no sound, or breaks the decoder."""
+        """Start to decode. Raises `ToolError` for what is no sound, or breaks the decoder, `Unavailable` without a process."""
         player = os.getpid()
         self._is_over = False
         self._samples, end = os.pipe()
-        self._process = os.fork()
-        if self._process == 0:
-            _decode(data, end, player)
-        os.close(end)
+        try:
+            self._process = os.fork()
+            if self._process == 0:
+                _decode(data, end, player)
+        except OSError as error:
+            raise Unavailable(f"No process starts that decodes the sound: {error.strerror}") from None
+        finally:
+            os.close(end)
         ready, _, _ = select.select([self._samples], [], [], STALLED)
         if not ready or self._next(1) != _BEGUN:
             self.close()

@@ -22,6 +22,8 @@ from rrext.nodes.child.worker import answer_of, begin, receive
 BUFFER: Final = 100
 """Milliseconds that the device holds; this long after its last sample a sound is over."""
 
+BUSY: Final = 'Another program may hold the device; "silent": true goes through sounds without one.'
+
 
 def main() -> None:
     """Serve requests until the server is gone."""
@@ -72,8 +74,11 @@ def _played(sound: DecodedSound, *, is_silent: bool) -> float:
         heard = -1
         while not over.wait(STALLED):
             if played.count == heard:
+                is_late = played.waits
                 sound.close()  # a device waits for what its callback reads, before it ends
-                raise Unavailable("The device that plays sounds takes no more of this one")
+                if is_late:
+                    break  # `check` tells that the decoder was ended
+                raise Unavailable("The device that plays sounds takes no more of this one", hint=BUSY)
             heard = played.count
         threading.Event().wait(BUFFER / 1000)
     finally:
@@ -92,16 +97,24 @@ class SampleCounter:
         self._sound = sound
         self._over = over
         self.count = 0
+        self.waits = False
+        """Whether the device waits for the decoder."""
 
     def samples(self) -> Generator[bytes, int, None]:
         """The generator that a device asks, with the number of samples that it wants."""
         wanted = yield b""
         try:
-            while piece := self._sound.read(wanted):
+            while piece := self._read(wanted):
                 self.count += len(piece) // FRAME
                 wanted = yield piece
         finally:
             self._over.set()
+
+    def _read(self, wanted: int) -> bytes:
+        self.waits = True
+        piece = self._sound.read(wanted)
+        self.waits = False
+        return piece
 
 
 if __name__ == "__main__":
