@@ -43,8 +43,6 @@ CONFLICT_LAST_PAUSE: Final = 0.05
 
 T = TypeVar("T")
 
-T = TypeVar("T")
-
 
 class PoolLimits(msgspec.Struct, frozen=True):
     """`connections` at most, of each kind that the backend has; the rest are seconds."""
