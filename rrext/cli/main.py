@@ -111,10 +111,14 @@ class Help(argparse.RawDescriptionHelpFormatter):
 class Parser(argparse.ArgumentParser):
     """A parser whose help and version are results, which fail if they cannot be written: argparse leaves that unsaid."""
 
+    command = ""
+    """The command that the words begin with. The parser of all words has it, which tells those that no command knows."""
+
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the words alone: the usage of a command has up to twenty lines."""
-        help_of = " ".join(["rrext help", *self.prog.split()[1:]])
-        self.exit(EXIT_USAGE, f"{self.prog}: error: {message}; `{help_of}` lists the words\n")
+        prog = f"{self.prog} {self.command}".strip()
+        help_of = " ".join(["rrext help", *prog.split()[1:]])
+        self.exit(EXIT_USAGE, f"{prog}: error: {message}; `{help_of}` lists the words\n")
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         print(message, end="", file=file or sys.stderr)
@@ -217,6 +221,8 @@ def make_parser(words: Sequence[str], defaults: Mapping[str, Any] | None = None)
         epilog=EXAMPLES,
         formatter_class=Help,
     )
+    if words and words[0] in COMMANDS:
+        parser.command = words[0]
     parser.add_argument("--version", action="version", version=f"rrext {__version__}")
     commands = parser.add_subparsers(prog=parser.prog, dest="command", metavar="COMMAND", required=True)
     for name in [words[0]] if words and words[0] in COMMANDS else COMMANDS:

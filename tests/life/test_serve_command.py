@@ -206,7 +206,9 @@ def test_a_bad_value_of_an_option_is_a_usage_error_that_names_it(option: str, va
 
 
 def test_an_unknown_option_is_a_usage_error() -> None:
-    assert "--thread-count" in refused("--thread-count", "3")
+    said = refused("--thread-count", "3")
+    assert said.startswith("rrext serve: error: unrecognized arguments: --thread-count")
+    assert "`rrext help serve` lists the words" in said
 
 
 def test_options_are_what_initialize_reports(spawn: Callable[..., Server]) -> None:
