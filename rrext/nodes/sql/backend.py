@@ -208,8 +208,22 @@ class ForeignKey(msgspec.Struct, frozen=True):
     references: tuple[str, ...]
 
 
+def shown_name(parts: Iterable[str]) -> str:
+    """The name of a table, of its schema's name and its own: one that has a dot or a double quote in it is quoted."""
+    return ".".join('"' + part.replace('"', '""') + '"' if _UNCLEAR.search(part) else part for part in parts)
+
+
+def split_name(name: str) -> tuple[str, ...]:
+    """The parts of a name that `shown_name` made."""
+    return tuple(plain or quoted.replace('""', '"') for quoted, plain in _PARTS.findall(name))
+
+
+_UNCLEAR: Final = re.compile(r'[."]')
+_PARTS: Final = re.compile(r'"((?:[^"]|"")*)"(?=\.|$)|([^.]+)')
+
+
 class SqlTable(msgspec.Struct, frozen=True):
-    """A table or a view. Its name has its schema as a prefix, unless that is the default schema."""
+    """A table or a view. Its name has its schema as a prefix, unless that is the default schema; see `shown_name`."""
 
     name: str
     columns: tuple[Column, ...]

@@ -117,7 +117,7 @@ _STATEMENTS: Final = words(
 )
 """The first words of statements that only read and are no queries."""
 
-_FILE: Final = re.compile(r"[/\\*?:]|\.\w+$")
+FILE_NAME: Final = re.compile(r"[/\\*?:]|\.\w+$")
 """The pattern of a name that DuckDB would take for a file: with a folder, a pattern, a protocol or a suffix."""
 
 
@@ -287,7 +287,7 @@ class Inspection:
                 break
         if not parts or _text(tokens, index + 1) == "(":
             return
-        if self.dialect.tables_from_files and tokens[index].kind == NAME and _FILE.search(tokens[index].text):
+        if self.dialect.tables_from_files and tokens[index].kind == NAME and FILE_NAME.search(tokens[index].text):
             raise refusal(f'"{parts[-1]}" names a file', table=parts[-1])
         seen.tables[".".join(parts)] = None
         table_and_name = tokens[index : index + 2]

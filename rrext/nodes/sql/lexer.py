@@ -41,7 +41,7 @@ NESTED_COMMENTS: Final = 100
 
 _AS_WRITTEN: Final = frozenset({NUMBER, PLACEHOLDER, PLACEHOLDERS, OTHER_PLACEHOLDER, VARIABLE})
 
-_SMALL: Final = {letter: letter + 32 for letter in range(ord("A"), ord("Z") + 1)}
+SMALL_LETTERS: Final = {letter: letter + 32 for letter in range(ord("A"), ord("Z") + 1)}
 """Databases lower-case ASCII letters only."""
 
 _EXECUTED: Final = ("!", "M!", "m!")
@@ -109,7 +109,7 @@ def tokens(
         if judging and count > MAX_TOKENS:
             raise _too_many(MAX_TOKENS)
         if kind == "word":
-            yield SqlToken(WORD, found["word"].translate(_SMALL), start)
+            yield SqlToken(WORD, found["word"].translate(SMALL_LETTERS), start)
         elif kind == "sign":
             sign = found["sign"]
             if sign == "\0":

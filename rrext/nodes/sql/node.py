@@ -31,7 +31,7 @@ from rrext.nodes.databases.node import (
     Mode,
     Question,
 )
-from rrext.nodes.sql.backend import Backend, SqlTable, schema_text
+from rrext.nodes.sql.backend import Backend, SqlTable, schema_text, split_name
 from rrext.nodes.sql.database import PoolLimits, Result, SqlDatabase, SqlTransaction, check_statement
 from rrext.nodes.sql.dialect import ReadingSql, SqlDialect
 from rrext.tools.context import ToolContext
@@ -386,7 +386,7 @@ def _insert(database: SqlDatabase, table: SqlTable, names: Sequence[str]) -> str
     quote = database.backend.dialect.quote
     columns = ", ".join(_quoted(name, quote) for name in names)
     values = ", ".join(f"${position}" for position in range(1, len(names) + 1))
-    target = ".".join(_quoted(part, quote) for part in table.name.split("."))
+    target = ".".join(_quoted(part, quote) for part in split_name(table.name))
     return f"INSERT INTO {target} ({columns}) VALUES ({values})"
 
 

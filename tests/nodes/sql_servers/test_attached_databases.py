@@ -17,13 +17,16 @@ from typing import Any
 
 import duckdb
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mariadb_server import MariadbServer
 from postgres_server import Database, free_port
 from served import Served, until
 from sql_contract import Desk, opened
 
 from rrext.errors import Cancelled, RrextError, Unavailable
-from rrext.nodes.sql.duckdb.attached import AttachedDatabase
+from rrext.nodes.sql.backend import shown_name, split_name
+from rrext.nodes.sql.duckdb.attached import AttachedDatabase, DatabaseOnServer
 from rrext.nodes.sql.duckdb.copied_columns import CopiedColumn
 from rrext.nodes.sql.duckdb.instance import DuckdbInstance
 from rrext.nodes.sql.duckdb.messages import MEMORY, CopiedTable, DuckdbSettings, SqlCopy, SqlOpen, SqlRows, SqlRun
@@ -116,38 +119,44 @@ async def test_what_an_alias_means_stays_what_it_means(served: Served) -> None:
         assert await rows(db, "SELECT crm.customer.name FROM crm.customer WHERE crm.customer.id = 7") == [{"name": "Ada"}]
 
 
-async def test_statements_write_neither_to_the_server_nor_to_the_copy(served: Served) -> None:
+async def test_no_statement_writes_to_the_server_or_to_the_copy(served: Served) -> None:
     served.database.run(*CUSTOMERS)
-    async with opened(DuckdbNode, {**attached(served.database.url), "allow_execute": True}) as db:
+    async with opened(DuckdbNode, attached(served.database.url)) as db:
+        assert len(await rows(db, "FROM crm.customer")) == 2
         for sql in (
             "INSERT INTO crm.customer VALUES (1, 'x')",
-            "UPDATE crm.customer SET name = 'x'",
-            "DELETE FROM crm.customer",
-            "TRUNCATE crm.customer",
-            "DROP TABLE crm.customer",
             "CREATE OR REPLACE TABLE crm.customer AS SELECT 1 AS n",
             "CREATE VIEW crm.v AS SELECT 1 AS n",
             "EXPLAIN ANALYZE DELETE FROM crm.customer",
+            "WITH gone AS (DELETE FROM crm.customer RETURNING id) FROM gone",
+            "COMMENT ON TABLE crm.customer IS 'x'",
             "DETACH crm",
+            "USE crm",
         ):
-            error = await db.refusal("execute", sql=sql)
-            assert (error.code, "read-only" in error.message) == ("not_read_only", True), sql
-        await db("execute", sql="CREATE TABLE mine AS SELECT * FROM crm.customer")
-        assert await rows(db, "SELECT count(*) AS n FROM mine JOIN crm.customer USING (id)") == [{"n": 2}]
+            with pytest.raises(RrextError):
+                await db("query", sql=sql)
+        backend: Any = db.database.backend
+        connection = backend.connect(read_only=True)
+        for sql in ("DELETE FROM crm.customer", "DROP TABLE crm.customer", "CREATE TABLE crm.t AS SELECT 1 AS n"):
+            backend.begin(connection, read_only=True)  # past the gate
+            with pytest.raises(DuckdbError, match="read-only"):
+                connection.run(sql, ())
+            backend.rollback(connection)
+        connection.close()
+        assert len(await rows(db, "FROM crm.customer")) == 2
         assert served.count("customer") == 2
 
 
-async def test_a_session_sees_the_tables_as_they_were_when_it_first_read_one(served: Served) -> None:
-    served.database.run(*CUSTOMERS, "create table later (id integer)")
-    async with opened(DuckdbNode, {**attached(served.database.url, refresh=0), "allow_execute": True}) as db:
-        session = {"session_id": (await db("begin"))["session_id"]}
-        first = await db("execute", sql="SELECT count(*) AS n FROM crm.customer", **session)
-        served.database.run("insert into customer values (9, 'Cem')")
-        assert await rows(db, "SELECT count(*) AS n FROM crm.customer") == [{"n": 3}]
-        assert await db("execute", sql="SELECT count(*) AS n FROM crm.customer", **session) == first
-        assert (await db.refusal("execute", sql="SELECT * FROM crm.later", **session)).code == "copy_too_late"
-        await db("rollback", **session)
-        assert (await db("execute", sql="SELECT * FROM crm.later"))["rows"] == []
+@pytest.mark.parametrize("setting", ["allow_execute", "allow_insert"])
+async def test_a_node_that_may_write_has_no_databases_of_servers(setting: str) -> None:
+    config: Any = DuckdbNode.Config()
+    config.databases = {"crm": DatabaseOnServer(url="mysql://h/d")}
+    setattr(config, setting, True)
+    assert [(name, "Use two nodes" in fault) for name, fault in DuckdbNode.missing(config, str)] == [("databases", True)]
+    async with opened(DuckdbNode, {**attached("mysql://h/d"), setting: True}) as db:
+        error = await db.refusal("query", sql="SELECT 1")
+    assert isinstance(error, Unavailable)
+    assert "only read" in error.message
 
 
 async def test_more_rows_than_the_limit_are_an_error_that_names_it(served: Served) -> None:
@@ -155,7 +164,32 @@ async def test_more_rows_than_the_limit_are_an_error_that_names_it(served: Serve
     async with opened(DuckdbNode, attached(served.database.url, max_rows=1)) as db:
         error = await db.refusal("query", sql="SELECT * FROM crm.customer")
         assert (error.code, error.data) == ("copy_too_large", {"limit": "max_rows", "database": "crm"})
+        assert '"max_rows"' in (error.hint or "")
         assert await rows(db, "SELECT 1 AS n") == [{"n": 1}]
+
+
+async def test_a_name_of_any_letters_is_that_of_the_schema(served: Served) -> None:
+    quote = '"' if isinstance(served.database, Database) else "`"
+    names = ["Ärzte", "straße", "Mixed Name"]
+    served.database.run(*(f"create table {quote}{name}{quote} (id integer)" for name in names))
+    async with opened(DuckdbNode, attached(served.database.url)) as db:
+        assert {name.lower() for name in (await db("get_schema"))["tables"]} == {f"crm.{name}".lower() for name in names}
+        for sql in ('FROM crm."Ärzte"', "FROM crm.ÄRZTE", "FROM CRM.straße", 'FROM crm."mixed name"'):
+            assert await rows(db, sql) == [], sql
+
+
+@given(st.lists(st.text(min_size=1), min_size=1, max_size=2).map(tuple))
+def test_a_name_has_the_parts_that_it_was_made_of(parts: tuple[str, ...]) -> None:
+    assert split_name(shown_name(parts)) == parts
+
+
+async def test_a_table_whose_name_is_that_of_a_file_has_a_problem(served: Served) -> None:
+    quote = '"' if isinstance(served.database, Database) else "`"
+    served.database.run(f"create table {quote}a.b{quote} (id integer)", *CUSTOMERS)
+    async with opened(DuckdbNode, attached(served.database.url)) as db:
+        tables = (await db("get_schema"))["tables"]
+        assert {name: "problem" in table for name, table in tables.items()} == {'crm."a.b"': True, "crm.customer": False}
+        assert (await db.refusal("query", sql='FROM crm."a.b"')).code == "not_read_only"
 
 
 async def test_a_copy_that_is_cancelled_or_late_ends_in_the_server_too(served: Served) -> None:
@@ -246,7 +280,7 @@ async def test_types_of_postgres_are_those_of_duckdb(postgres_database: Database
         "r real": ("1.5", "FLOAT", 1.5),
         "d double precision": ("0.1", "DOUBLE", 0.1),
         "m money": ("'$1,234.50'", "DECIMAL(6,2)", 1234.5),
-        "c char(5)": ("'ab'", "VARCHAR", "ab"),
+        "c char(5)": ("'ab'", "VARCHAR", "ab   "),
         "x text": ("E'it''s \"q\",\\n'", "VARCHAR", 'it\'s "q",\n'),
         "day date": ("'2026-11-29'", "DATE", "2026-11-29"),
         "t time(3)": ("'10:00:00.123'", "TIME", "10:00:00.123000"),
@@ -258,6 +292,8 @@ async def test_types_of_postgres_are_those_of_duckdb(postgres_database: Database
         "jb jsonb": ("""'{"b": [1, 2]}'""", "JSON", {"b": [1, 2]}),
         "bytes bytea": ("'\\x00ff'", "BLOB", {"base64": "AP8="}),
         "bits bit(4)": ("'0101'", "BIT", "0101"),
+        "vb bit varying": ("''", "VARCHAR", ""),
+        "ca char(3)[]": ("'{a}'", "VARCHAR[]", ["a  "]),
         "ia integer[]": ("'{1,NULL,3}'", "INTEGER[]", [1, None, 3]),
         "ta text[]": ("""E'{"a,b",NULL,"q\\\\"x"}'""", "VARCHAR[]", ["a,b", None, 'q"x']),
         "na numeric(10,2)[]": ("'{1.10}'", "DECIMAL(10,2)[]", [1.1]),
@@ -290,6 +326,13 @@ async def test_a_value_that_its_type_cannot_have_makes_texts_of_the_column(postg
         "create table t (id integer, n numeric(5,1), d date, a integer[], ok date)",
         "insert into t values (1, 'NaN', '0044-03-15 BC', '{{1,2},{3,4}}', '2026-11-29'), (2, 1.5, '2026-01-01', '{5}', null)",
     )
+    postgres_database.run(
+        "create table days (id integer, d date, ts timestamp, tz timestamptz, bc timestamp, a date[], ok timestamp)",
+        "insert into days values (1, 'infinity', '-infinity', 'infinity', '0044-03-15 BC', '{infinity}', '2026-11-29')",
+    )
+    types, found = await types_and_rows(postgres_database.url, "days")
+    assert list(types.values()) == ["INTEGER", *["VARCHAR"] * 4, "JSON", "TIMESTAMP"]
+    assert list(found[0].values())[1:-1] == ["infinity", "-infinity", "infinity", "0044-03-15 00:00:00 BC", ["infinity"]]
     types, found = await types_and_rows(postgres_database.url, "t")
     assert types == {"id": "INTEGER", "n": "VARCHAR", "d": "VARCHAR", "a": "JSON", "ok": "DATE"}
     assert [row["d"] for row in found] == ["0044-03-15 BC", "2026-01-01"]
@@ -307,6 +350,48 @@ async def test_a_table_of_another_schema_has_three_names(postgres_database: Data
         assert await rows(db, "FROM crm.sales.orders") == [{"id": 1}]
         assert await rows(db, "FROM crm.orders") == []
         assert await rows(db, 'FROM crm."public"."orders"') == []
+
+
+async def test_tables_that_duckdb_cannot_tell_apart_are_told_as_a_problem(postgres_database: Database) -> None:
+    postgres_database.run(
+        "create schema main",
+        "create table main.y (id integer)",
+        "create table y (t text)",
+        "create table customer (id integer)",
+        'create table "Customer" (t text)',
+        "create schema a",
+        "create table a.b (id integer)",
+        'create table "a.b" (t text)',
+    )
+    async with opened(DuckdbNode, attached(postgres_database.url)) as db:
+        tables = (await db("get_schema"))["tables"]
+        told = {name: [column["column"] for column in table["columns"]] for name, table in tables.items()}
+        assert (told["crm.a.b"], told["crm.y"]) == (["id"], ["t"])
+        assert "problem" in tables["crm.main.y"]
+        assert "problem" in tables['crm."a.b"']
+        assert sum("problem" in tables[name] for name in ("crm.customer", "crm.Customer")) == 1
+        assert (await db("query", sql="FROM crm.a.b"))["columns"] == ["id"]
+        for sql in ("FROM crm.main.y", "FROM crm.y, crm.main.y"):
+            error = await db.refusal("query", sql=sql)
+            assert (error.code, "main" in error.message) == ("table_not_found", True), sql
+        hidden = next(name for name in ("customer", "Customer") if "problem" in tables[f"crm.{name}"])
+        await rows(db, f'FROM crm."{hidden.swapcase()}"')
+        assert (await db.refusal("query", sql=f'FROM crm."{hidden}"')).code == "table_not_found"
+
+
+async def test_the_schema_tells_the_types_that_the_copies_have(postgres_database: Database) -> None:
+    postgres_database.run(
+        "create domain money_of as numeric(10,2)",
+        "create domain small as money_of check (value < 10)",
+        "create domain flags as integer[]",
+        "create table t (id integer, m money_of, s small, f flags, ms money_of[])",
+    )
+    async with opened(DuckdbNode, attached(postgres_database.url)) as db:
+        told = [column["type"] for column in (await db("get_schema"))["tables"]["crm.t"]["columns"]]
+        found = (await db("query", sql="FROM crm.t"))["types"]
+        assert (
+            [kind.replace(", ", ",") for kind in told] == found == ["INTEGER", *["DECIMAL(10,2)"] * 2, "INTEGER[]", "VARCHAR[]"]
+        )
 
 
 async def test_a_view_that_writes_is_refused_by_the_server(postgres_database: Database) -> None:
@@ -546,6 +631,22 @@ async def test_types_of_mariadb_are_those_of_duckdb(mariadb_server: MariadbServe
     assert set(list(second.values())[1:]) == {None}
     types, found = await types_and_rows(database.url, "bad")
     assert (types["day"], [row["day"] for row in found]) == ("VARCHAR", ["0000-00-00", "2026-11-29"])
+
+
+@pytest.mark.system
+async def test_a_timestamp_of_mariadb_is_the_same_moment_in_each_time_zone(
+    mariadb_server: MariadbServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mariadb_server.start()
+    database = mariadb_server.create_database("moments")
+    database.run(
+        "set time_zone = '+00:00'",
+        "create table t (id integer, ts timestamp, dt datetime)",
+        "insert into t values (1, '2020-01-01 00:00:00', '2020-01-01 00:00:00')",
+    )
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    _, (row,) = await types_and_rows(database.url, "t")
+    assert (row["ts"], row["dt"]) == ("2020-01-01T09:00:00+09:00", "2020-01-01T00:00:00")
 
 
 @pytest.mark.system

@@ -27,22 +27,22 @@ from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.databases.database import RunningStatement, TimerThread, cancellation
 from rrext.nodes.databases.failure import SQL, Failure
 from rrext.nodes.databases.node import LONGEST_WAIT
-from rrext.nodes.sql.backend import Column, Schema, SqlTable
+from rrext.nodes.sql.backend import Column, Schema, SqlTable, shown_name, split_name
 from rrext.nodes.sql.database import SqlDatabase, SqlTransaction, raise_told
 from rrext.nodes.sql.dialect import NAME, WORD, SqlToken
 from rrext.nodes.sql.duckdb.copied_columns import MYSQL_ROWS, NUMERIC, POSTGRES_ROWS, ServerDialect
 from rrext.nodes.sql.duckdb.dialect import DUCKDB
 from rrext.nodes.sql.duckdb.endings import OWN_SCHEMAS
 from rrext.nodes.sql.duckdb.messages import CopiedTable, SqlCopy, SqlOpen
-from rrext.nodes.sql.gate import refusal
-from rrext.nodes.sql.lexer import tokens
+from rrext.nodes.sql.gate import FILE_NAME
+from rrext.nodes.sql.lexer import SMALL_LETTERS, tokens
 from rrext.tools.context import ToolContext
 
 if TYPE_CHECKING:
     from rrext.nodes.sql.duckdb.node import DuckdbConnection
     from rrext.nodes.sql.node import SqlNode
 
-MOST_COPIED: Final = 4 * GIB
+MOST_TEXT: Final = 4 * GIB
 """Bytes of the rows of one table as text, which are on disk for a moment: more do not fit the memory of a usual database."""
 KEPT_ON: Final = 60.0
 """Seconds for which an old copy is kept, as a statement that found it in time may still be about to run."""
@@ -52,15 +52,17 @@ NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of a disk that is full, and of a file that may not be larger."""
 LEAST_TIME: Final = 0.001
 """Seconds that DuckDB gets at least for a copy whose time the server took."""
+MAIN: Final = "main"
+"""DuckDB's schema of the tables whose names have none: no schema of a server has that place."""
 COPY_CONNECTIONS: Final = 2
 """Connections to one server: a copy at a time, and the schema beside it."""
 
 _SERVERS: Final = {"postgresql": "postgres", "postgres": "postgres", "mysql": "mysql", "mariadb": "mysql"}
 _PLAIN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_TABLE_FOLLOWS: Final = frozenset({"from", "join", "into", "table", "update", "describe", "summarize"})
-_WRITES: Final = frozenset({"into", "update", "truncate", "exists", "view", "schema", "index", "detach"})
-"""Words before the name of a table, or of a database, to which the statement writes."""
-_DEFINES: Final = frozenset({"create", "drop", "alter", "truncate"})
+_TABLE_FOLLOWS: Final = frozenset({"from", "join", "table", "describe", "summarize"})
+
+Name = tuple[str, ...]
+"""The parts of a table's name behind that of its database: the schema, if there is one, and its own."""
 
 
 class DatabaseOnServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,8 +84,13 @@ class DatabaseOnServer(msgspec.Struct, frozen=True, kw_only=True):
     timeout: Annotated[float, msgspec.Meta(gt=0, le=LONGEST_WAIT), "Seconds that the copy of one table may take."] = 300.0
 
 
-def faults(databases: Mapping[str, DatabaseOnServer], taken: Sequence[str]) -> Iterator[str]:
-    """What is wrong with the names and URLs of databases; `taken` are names that mean something else."""
+def faults(databases: Mapping[str, DatabaseOnServer], taken: Sequence[str], *, writes: bool) -> Iterator[str]:
+    """What is wrong with attached databases; `taken` are names that mean something else. `writes`: the node may write."""
+    if databases and writes:
+        yield (
+            'Attached databases are only read: "databases" stands beside neither "allow_execute" nor "allow_insert". '
+            "Use two nodes."
+        )
     known = {name.casefold() for name in (*OWN_SCHEMAS, "memory", *taken)}
     for name, database in databases.items():
         if not _PLAIN.fullmatch(name):
@@ -130,11 +137,11 @@ class Copy(msgspec.Struct, frozen=True):
 class AttachedDatabases:
     """The databases on servers of one node, by name."""
 
-    def __init__(self, settings: Mapping[str, DatabaseOnServer], taken: Sequence[str], ctx: SetupContext) -> None:
-        """Connects to nothing. Raises `Unavailable` for settings that cannot be used, and without a driver."""
-        for fault in (*faults(settings, taken), *missing_drivers(settings)):
+    def __init__(self, settings: Mapping[str, DatabaseOnServer], ctx: SetupContext) -> None:
+        """Of settings without `faults`. Connects to nothing. Raises `Unavailable` without a driver."""
+        for fault in missing_drivers(settings):
             raise Unavailable(fault)
-        self._databases = {name.casefold(): AttachedDatabase(name, given, ctx) for name, given in settings.items()}
+        self._databases = {_folded(name): AttachedDatabase(name, given, ctx) for name, given in settings.items()}
 
     def __bool__(self) -> bool:
         return bool(self._databases)
@@ -146,39 +153,36 @@ class AttachedDatabases:
     def bring(self, connection: DuckdbConnection, sql: str, ctx: ToolContext) -> dict[str, str]:
         """Copy the tables that a statement names, where that is due. Returns when each of them was copied, by its name.
 
-        Raises `ToolError` (`table_not_found`, `not_read_only`, `copy_too_large`), the errors of the server with the name of its
-        database, and the errors of `ctx.check`.
+        Raises `ToolError` (`table_not_found`, `copy_too_large`), the errors of the server with the name of its database, and
+        the errors of `ctx.check`.
         """
-        folded = sql.casefold()
+        folded = _folded(sql)
         if not any(name in folded for name in self._databases):
             return {}
         times: dict[str, str] = {}
         for database, wanted in self._named(sql).items():
             for key, copy in self._databases[database].bring(connection, wanted, ctx).items():
-                times[f"{self._databases[database].name}.{key}"] = copy.at
+                times[f"{self._databases[database].name}.{shown_name(key)}"] = copy.at
         return times
 
-    def _named(self, sql: str) -> dict[str, dict[str, bool]]:
+    def _named(self, sql: str) -> dict[str, dict[Name, bool]]:
         """The tables that a statement may name, by database, and whether it can mean nothing else."""
-        found: dict[str, dict[str, bool]] = {}
+        found: dict[str, dict[Name, bool]] = {}
         try:
             seen = list(tokens(sql, DUCKDB))
         except InvalidArguments:
             return {}  # DuckDB says what is wrong
         for index, token in enumerate(seen):
-            if token.kind not in (WORD, NAME) or token.text.casefold() not in self._databases:
+            if token.kind not in (WORD, NAME) or _folded(token.text) not in self._databases:
                 continue
-            said = [each.text if each.kind == WORD else each.kind for each in seen[max(0, index - 2) : index]]
-            before = said[-1] if said else ""
+            last = seen[index - 1] if index else None
+            before = "" if last is None else last.text if last.kind == WORD else last.kind
             count = _dots(seen, index)
-            if before == "." or not (count or before == "detach"):
+            if before == "." or not count:
                 continue
-            if before in _WRITES or said == ["delete", "from"] or (before == "table" and seen[0].text in _DEFINES):
-                name = self._databases[token.text.casefold()].name
-                raise refusal(f'the database "{name}" is attached read-only')
-            key = ".".join(seen[at].text for at in range(index + 2, index + 2 * min(count, 2) + 1, 2))
-            wanted = found.setdefault(token.text.casefold(), {})
-            wanted[key] = wanted.get(key, False) or before in _TABLE_FOLLOWS
+            name = tuple(seen[at].text for at in range(index + 2, index + 2 * min(count, 2) + 1, 2))
+            wanted = found.setdefault(_folded(token.text), {})
+            wanted[name] = wanted.get(name, False) or before in _TABLE_FOLLOWS
         return found
 
     def tables(self, ctx: ToolContext, *, refresh: bool) -> dict[str, SqlTable]:
@@ -211,6 +215,8 @@ class AttachedDatabase:
         self.name = name
         self.database: SqlDatabase = node.database(config, ctx)
         self._settings = settings
+        self._hidden: frozenset[Name] = frozenset()
+        self._known_bases: tuple[datetime | None, dict[str, str]] = (None, {})
         self._lock = threading.Lock()
         self._watch = TimerThread()
 
@@ -219,21 +225,16 @@ class AttachedDatabase:
         self._watch.close()
         self.database.close()
 
-    def bring(self, connection: DuckdbConnection, wanted: Mapping[str, bool], ctx: ToolContext) -> dict[str, Copy]:
+    def bring(self, connection: DuckdbConnection, wanted: Mapping[Name, bool], ctx: ToolContext) -> dict[Name, Copy]:
         """See `AttachedDatabases.bring`. `wanted` are names of tables and whether there must be one."""
         copies = connection.process.copies.setdefault(self.name, {})
-        seen = connection.brought.setdefault(self.name, {})
-        keys = [name.casefold() for name in wanted]
-        if not seen and all(key in copies and monotonic() < copies[key].due for key in keys):
-            seen.update({key: copies[key] for key in keys})
-        if all(key in seen for key in keys):
-            return {key: seen[key] for key in keys}
+        keys = [_key_of(name) for name in wanted]
+        if all(key in copies and monotonic() < copies[key].due for key in keys) and self._hidden.isdisjoint(wanted):
+            return {key: copies[key] for key in keys}
         with self._named(), self._turn(ctx):
             targets = self._targets(wanted, ctx)
             due = {key: table for key, table in targets.items() if key not in copies or monotonic() >= copies[key].due}
-            if seen:  # the transaction goes on with the tables that there were when it first read one
-                self._check_seen(targets, copies)
-            elif due:
+            if due:
                 old = [key for key, copy in copies.items() if key not in targets and monotonic() >= copy.due + KEPT_ON]
                 at = datetime.now(UTC).isoformat(timespec="seconds")  # rows that come later may be missing
                 self._copy(connection, due, old, ctx)
@@ -241,74 +242,111 @@ class AttachedDatabase:
                 for key in old:
                     del copies[key]
                 copies.update(dict.fromkeys(due, made))
-            found = {key: seen.get(key, copies[key]) for key in targets}
-            seen.update(found)
-            return found
-
-    def _check_seen(self, targets: Mapping[str, SqlTable], copies: Mapping[str, Copy]) -> None:
-        for key, table in targets.items():
-            if key not in copies:
-                raise ToolError(
-                    f'The table "{table.name}" was not copied when this transaction first read the database "{self.name}"',
-                    code="copy_too_late",
-                    hint="Begin another transaction whose first statement with that database names the table too.",
-                )
+            return {key: copies[key] for key in targets}
 
     def tables(self, ctx: ToolContext, *, refresh: bool) -> dict[str, SqlTable]:
         """The tables as queries name them, with the types that their copies have."""
+        schema = self._remote(ctx, refresh=refresh)
+        if self._known_bases[0] != schema.read_at:
+            self._known_bases = schema.read_at, self._bases(ctx)
+        bases = self._known_bases[1]
         return {
             f"{self.name}.{table.name}": msgspec.structs.replace(
                 table,
                 name=f"{self.name}.{table.name}",
-                columns=tuple(Column(column.name, self._kind(column)) for column in table.columns),
+                columns=tuple(
+                    Column(each.name, self._kind(each.name, bases.get(each.type, each.type))) for each in table.columns
+                ),
                 foreign_keys=tuple(
                     msgspec.structs.replace(key, table=f"{self.name}.{key.table}") for key in table.foreign_keys
                 ),
             )
-            for table in self._remote(ctx, refresh=refresh).tables.values()
+            for table in schema.tables.values()
         }
 
-    def _kind(self, column: Column) -> str:
-        return self._dialect.column(column.name, column.type).kind.replace(NUMERIC, "DECIMAL")
+    def _kind(self, name: str, kind: str) -> str:
+        return self._dialect.column(name, kind).kind.replace(NUMERIC, "DECIMAL")
+
+    def _bases(self, ctx: ToolContext) -> dict[str, str]:
+        """The types of the server that stand for others, by name."""
+        found: dict[str, str] = {}
+        if self._dialect.bases:
+            with (
+                self._named(),
+                self.database.transaction(ctx, read_only=True) as transaction,
+                transaction.statement(self._dialect.bases, (), ctx) as result,
+            ):
+                while rows := result.batch()[0]:
+                    found.update((name, base) for name, base in rows)
+        return found
 
     def _remote(self, ctx: ToolContext, *, refresh: bool) -> Schema:
-        """The schema of the tables that the settings let through."""
+        """The tables that the settings let through. One that DuckDB cannot tell from another has a problem, and no columns."""
         with self._named():
             schema = self.database.schema(ctx, refresh=refresh)
-        given = self._settings.tables
-        return Schema(
-            self.name,
-            {name: table for name, table in schema.tables.items() if any(fnmatchcase(name, pattern) for pattern in given)},
-        )
+        found: dict[str, SqlTable] = {}
+        taken: dict[Name, str] = {}
+        for table in schema.tables.values():
+            name = self._shown(table.name)
+            if any(fnmatchcase(name, pattern) for pattern in self._settings.tables):
+                key = _key_of(split_name(name))
+                problem = table.problem
+                if FILE_NAME.search(key[-1]):
+                    problem = "to DuckDB its name is that of a file"
+                if len(key) == 2 and key[0] == MAIN:
+                    problem = f'to DuckDB the schema "{MAIN}" is that of tables without one'
+                elif taken.setdefault(key, name) != name:
+                    problem = f'to DuckDB its name is that of "{taken[key]}", as capital letters are small ones'
+                keys = tuple(msgspec.structs.replace(each, table=self._shown(each.table)) for each in table.foreign_keys)
+                columns = () if problem else table.columns
+                found[name] = msgspec.structs.replace(table, name=name, columns=columns, foreign_keys=keys, problem=problem)
+        self._hidden = frozenset(split_name(name) for name, table in found.items() if table.problem is not None)
+        return Schema(self.name, found, schema.read_at)
 
-    def _targets(self, wanted: Mapping[str, bool], ctx: ToolContext) -> dict[str, SqlTable]:
-        """The tables that are meant, by their names in DuckDB, in small letters; the schema is read again for an unknown one.
+    def _public(self, known: Mapping[Name, SqlTable], key: Name) -> SqlTable | None:
+        return known.get(key[1:]) if self._dialect.has_schemas and key[0] == "public" else None
+
+    def _shown(self, name: str) -> str:
+        return shown_name(split_name(name) if self._dialect.has_schemas else (name,))
+
+    def _targets(self, wanted: Mapping[Name, bool], ctx: ToolContext) -> dict[Name, SqlTable]:
+        """The tables that are meant, by the keys of their copies; the schema is read again for an unknown one.
 
         A name of two parts is a table in a schema, or a column of a table.
         """
         for refresh in (False, True):
             schema = self._remote(ctx, refresh=refresh)
-            known: dict[str, SqlTable] = {}
+            known: dict[Name, SqlTable] = {}
             for name, table in schema.tables.items():
-                known.setdefault(name.casefold(), table)
-            found: dict[str, SqlTable] = {}
+                known.setdefault(_key_of(split_name(name)), table)
+            found: dict[Name, SqlTable] = {}
             unknown: list[str] = []
             for name, must_be in wanted.items():
-                key, first = name.casefold(), name.casefold().partition(".")[0]
-                own = known.get(key) or (known.get(key.removeprefix("public.")) if self._dialect is POSTGRES_ROWS else None)
+                key = _key_of(name)
+                if key not in known and key[0] == MAIN and key[1:] in known:
+                    key = key[1:]
+                own = schema.tables.get(shown_name(name)) or known.get(key) or self._public(known, key)
+                if own is None and not must_be:
+                    key = key[:1]
+                    own = known.get(key)
                 if own is not None:
                     found[key] = own
-                elif not must_be and first in known:
-                    found[first] = known[first]
                 elif must_be:
-                    unknown.append(name)
+                    unknown.append(shown_name(name))
             if not unknown:
                 break
         for name in unknown:
             schema.table(name)  # raises
+        for table in found.values():
+            if table.problem is not None:
+                raise ToolError(
+                    f'The table "{table.name}" cannot be read here: {table.problem}',
+                    code="table_not_found",
+                    hint="Name a view of the server that has another name, or ask the server itself by its own node.",
+                )
         return found
 
-    def _copy(self, connection: DuckdbConnection, due: Mapping[str, SqlTable], old: Sequence[str], ctx: ToolContext) -> None:
+    def _copy(self, connection: DuckdbConnection, due: Mapping[Name, SqlTable], old: Sequence[Name], ctx: ToolContext) -> None:
         until = monotonic() + self._settings.timeout * len(due)
         try:
             with TemporaryDirectory(prefix="copy-", dir=connection.process.folder, ignore_cleanup_errors=True) as folder:
@@ -352,9 +390,9 @@ class AttachedDatabase:
         code = "no_space" if error.errno in NO_ROOM else "copy_not_written"
         return ToolError(f"its tables cannot be copied: {error.strerror}", code=code, hint=hint)
 
-    def _written(self, transaction: SqlTransaction, key: str, table: SqlTable, path: str, ctx: ToolContext) -> CopiedTable:
+    def _written(self, transaction: SqlTransaction, key: Name, table: SqlTable, path: str, ctx: ToolContext) -> CopiedTable:
         """Write the rows of a table to a file."""
-        source = ".".join(map(self._dialect.quoted, table.name.split(".")))
+        source = ".".join(map(self._dialect.quoted, split_name(table.name)))
         with transaction.statement(f"SELECT * FROM {source} WHERE 1 = 0", (), ctx) as probe:
             pass
         if not probe.columns:
@@ -372,17 +410,18 @@ class AttachedDatabase:
                 count, size = count + len(rows), size + len(data)
                 if count > self._settings.max_rows:
                     raise self._too_large(table, f"more than max_rows ({self._settings.max_rows:,}) rows", "max_rows")
-                if size > MOST_COPIED:
-                    raise self._too_large(table, f"more than MOST_COPIED ({MOST_COPIED // GIB} GiB) of text", "MOST_COPIED")
+                if size > MOST_TEXT:
+                    raise self._too_large(table, f"more than MOST_TEXT ({MOST_TEXT // GIB} GiB) of text", "MOST_TEXT")
                 file.write(data + b"\n")
         schema, name = _place_of(key)
         return CopiedTable(schema, name, path, 4 * longest, columns)
 
     def _too_large(self, table: SqlTable, what: str, limit: str = "max_allowed_packet") -> ToolError:
+        more = {"max_rows": ', or let the operator raise "max_rows" of the database'}.get(limit, "")
         return ToolError(
             f'The table "{table.name}" has {what}, and cannot be copied',
             code="copy_too_large",
-            hint=f'Name a view of the server that has less, ask the server itself by its own node, or raise "{limit}".',
+            hint=f"Name a view of the server that has less, ask the server itself by its own node{more}.",
             data={"limit": limit},
         )
 
@@ -430,7 +469,16 @@ def _dots(seen: Sequence[SqlToken], index: int) -> int:
     return count
 
 
-def _place_of(key: str) -> tuple[str, str]:
+def _folded(text: str) -> str:
+    """A text as DuckDB compares names."""
+    return text.translate(SMALL_LETTERS)
+
+
+def _key_of(name: Name) -> Name:
+    return tuple(map(_folded, name))
+
+
+def _place_of(key: Name) -> tuple[str, str]:
     """The schema and the name of a copy in its catalog."""
-    schema, dot, name = key.rpartition(".")
-    return (schema if dot else "main"), name
+    *schema, name = key
+    return schema[0] if schema else MAIN, name

@@ -14,10 +14,12 @@ The server makes one text of each row, since a driver takes as long for a value 
 | `interval`, `time` of MySQL, which is one | INTERVAL |
 | `uuid`, `json`, `jsonb`; `bytea`, `blob`, `binary` | UUID, JSON; BLOB |
 | `bit` of PostgreSQL; of MySQL | BIT; UBIGINT |
+| `bit varying`, as BIT has no value of no digits | VARCHAR |
 | arrays | a list of the element's type |
 | texts, enums, sets, all else | VARCHAR |
 
-A column with a value that its type cannot have, as `0000-00-00` or NaN among decimals, is a VARCHAR, or JSON for a list.
+A column with a value that its type cannot have, as `0000-00-00`, NaN among decimals, an infinite date or one before Christ,
+is a VARCHAR, or JSON for a list.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ _POSTGRES: Final = {
     "date": "DATE", "time without time zone": "TIME", "time with time zone": "TIME WITH TIME ZONE",
     "timestamp without time zone": "TIMESTAMP", "timestamp with time zone": "TIMESTAMP WITH TIME ZONE",
     "interval": "INTERVAL", "uuid": "UUID", "json": "JSON", "jsonb": "JSON", "bytea": "BLOB",
-    "bit": "BIT", "bit varying": "BIT",
+    "bit": "BIT",
 }  # fmt: skip
 _MYSQL: Final = {
     "tinyint": "TINYINT", "smallint": "SMALLINT", "mediumint": "INTEGER", "int": "INTEGER", "bigint": "BIGINT",
@@ -54,6 +56,7 @@ _MYSQL: Final = {
     "uuid": "UUID", "json": "JSON", "binary": "BLOB", "varbinary": "BLOB",
     "tinyblob": "BLOB", "blob": "BLOB", "mediumblob": "BLOB", "longblob": "BLOB",
 }  # fmt: skip
+_PADDED: Final = frozenset({"character", "bpchar"})
 _SHAPES: Final = frozenset(
     {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection"}
 )
@@ -85,6 +88,9 @@ class ServerDialect(msgspec.Struct, frozen=True):
     call: str
     long_texts: frozenset[str] = frozenset()
     """Types of texts in which the server would double quotes too slowly: they come as hexadecimal digits."""
+    has_schemas: bool = False
+    bases: str = ""
+    """The statement for types that stand for others: the name of each, and of the type that the columns of a result have."""
 
     def column(self, name: str, kind: str | None) -> CopiedColumn:
         """The column for a name and a type of the server."""
@@ -135,7 +141,10 @@ def _of_postgres(name: str, base: str, column: CopiedColumn) -> str:
     if column.form == "hex":
         text = f"pg_catalog.encode({name}, 'hex')"
     elif column.form == "list":
-        text = f"pg_catalog.to_json({name}::pg_catalog.text[])::pg_catalog.text"
+        given = name if base.removesuffix("[]") in _PADDED else f"{name}::pg_catalog.text[]"
+        text = f"pg_catalog.to_json({given})::pg_catalog.text"
+    elif base in _PADDED:
+        text = f"pg_catalog.concat({name})"  # a cast to text would drop blanks at its end
     elif base == "money":
         text = f"{name}::pg_catalog.numeric::pg_catalog.text"
     elif column.kind == "INTERVAL":
@@ -156,6 +165,8 @@ def _of_mysql(name: str, base: str, column: CopiedColumn) -> str:
         text = f"{name} + 0e0"  # as a text it would be rounded to six digits
     elif base == "bit":
         text = f"{name} + 0"
+    elif base == "timestamp":
+        text = f"CONCAT({name}, '+00:00')"  # DuckDB would take it for a time in this machine's zone
     text = f"CONVERT({text} USING utf8mb4)"  # texts of different collations make no text
     if column.form == "hex":
         text = f"""CONCAT('"', {text}, '"')"""
@@ -173,6 +184,15 @@ POSTGRES_ROWS: Final = ServerDialect(
     _POSTGRES,
     _of_postgres,
     "pg_catalog.concat",
+    has_schemas=True,
+    bases="""WITH RECURSIVE base(name, oid, modifier) AS (
+  SELECT pg_catalog.format_type(oid, NULL), typbasetype, typtypmod
+  FROM pg_catalog.pg_type WHERE typtype OPERATOR(pg_catalog.=) 'd'
+  UNION ALL
+  SELECT b.name, t.typbasetype, CASE WHEN b.modifier OPERATOR(pg_catalog.=) -1 THEN t.typtypmod ELSE b.modifier END
+  FROM base b JOIN pg_catalog.pg_type t ON t.oid OPERATOR(pg_catalog.=) b.oid AND t.typtype OPERATOR(pg_catalog.=) 'd')
+SELECT b.name, pg_catalog.format_type(b.oid, b.modifier)
+FROM base b JOIN pg_catalog.pg_type t ON t.oid OPERATOR(pg_catalog.=) b.oid AND t.typtype OPERATOR(pg_catalog.<>) 'd'""",
 )  # fmt: skip
 MYSQL_ROWS: Final = ServerDialect(
     "`", ("SET time_zone = '+00:00'",), _MYSQL, _of_mysql, "CONCAT", frozenset({"mediumtext", "longtext", "json"})

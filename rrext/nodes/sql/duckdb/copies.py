@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 
 from rrext.nodes.sql.duckdb.copied_columns import NUMERIC, CopiedColumn
 from rrext.nodes.sql.duckdb.messages import CopiedTable
 from rrext.nodes.sql.duckdb.text_tables import DIGITS, quoted, rows_reader
+
+_OF_CALENDAR: Final = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"})
 
 
 def copy_table(loader: duckdb.DuckDBPyConnection, table: CopiedTable, take: Callable[[Any], object]) -> None:
@@ -44,6 +46,8 @@ def _cell(text: str, column: CopiedColumn) -> str:
 
 def _text(text: str, column: CopiedColumn) -> str:
     """What is cast to the type of the column."""
+    if column.kind.removesuffix("[]") in _OF_CALENDAR:  # DuckDB reads another time, which is told as another one still
+        text = f"replace(replace({text}, 'infinity', '?'), ' BC', '?')"
     match column.form:
         case "hex":
             return f"decode(unhex({text}))"

@@ -242,7 +242,8 @@ class DuckdbNode(SqlNode):
         databases: Annotated[
             dict[str, DatabaseOnServer],
             "Name → database of PostgreSQL, MySQL or MariaDB whose tables queries may name: `crm.customer`, in another schema "
-            "`crm.sales.customer`. A table is copied into memory when a query names it; nothing is written to the server.",
+            "`crm.sales.customer`. A table is copied into memory when a query names it; nothing is written to the server, "
+            "and the node only reads: not together with `allow_execute` or `allow_insert`.",
         ] = {}
         create: Annotated[bool, "Begin with an empty file if there is none."] = False
         memory_limit: Annotated[str, "Memory of the database, its tables and queries; what needs more fails."] = "1GB"
@@ -263,7 +264,7 @@ class DuckdbNode(SqlNode):
         for table, name in config.files.items():
             if not glob.has_magic(name) and not os.path.isfile(path(name)):
                 yield "files", f'There is no file "{name}", of which the table "{table}" is made.'
-        for fault in faults(config.databases, taken_names(config)):
+        for fault in _faults(config):
             yield "databases", fault
 
     @classmethod
@@ -280,6 +281,8 @@ class DuckdbNode(SqlNode):
         if _AMOUNT.fullmatch(config.memory_limit) is None:
             text = f'"memory_limit" of the node "{ctx.node_id}" is no amount of memory'  # DuckDB would tell a part of it
             raise Unavailable(text, hint='Write an amount as "2GB", or "50%".')
+        for fault in _faults(config):
+            raise Unavailable(f'Node "{ctx.node_id}": {fault}')
         return DuckdbBackend(
             config.path if config.path == MEMORY else ctx.path(config.path),
             files=config.files,
@@ -289,16 +292,17 @@ class DuckdbNode(SqlNode):
             threads=config.threads,
             locate=ctx.path,
             shown=ctx.shown(config.path),
-            attached=AttachedDatabases(config.databases, taken_names(config), ctx) if config.databases else None,
+            attached=AttachedDatabases(config.databases, ctx) if config.databases else None,
         )
 
 
 _AMOUNT: Final = re.compile(r"\d+(\.\d+)? *(%|bytes?|b|[kmgt](i?b)?)", re.IGNORECASE)
 
 
-def taken_names(config: Any) -> list[str]:
-    """Names that no attached database may have: those of the file's own catalog, and of tables and schemas of files."""
-    return [*config.files, os.path.splitext(os.path.basename(config.path))[0]]
+def _faults(config: Any) -> Iterator[str]:
+    """What is wrong with `databases`. No name may be that of the file's own catalog, or of a table or schema of files."""
+    taken = [*config.files, os.path.splitext(os.path.basename(config.path))[0]]
+    return faults(config.databases, taken, writes=config.allow_execute or config.allow_insert)
 
 
 FIRST_ROWS: Final = 64
@@ -352,7 +356,7 @@ class DuckdbProcess(NodeProcess):
         """What is asked for and not answered yet, by connection."""
         self.loaded: dict[str, Any] = {}
         """Tables that were made of files, and the state of these."""
-        self.copies: dict[str, dict[str, Copy]] = {}
+        self.copies: dict[str, dict[tuple[str, ...], Copy]] = {}
         """Copied tables of each attached database."""
         try:
             with door:
@@ -442,8 +446,6 @@ class DuckdbConnection:
         self._is_left = False
         self._writes = False
         self.in_transaction = False
-        self.brought: dict[str, dict[str, Copy]] = {}
-        """Copied tables that the transaction has read, of each attached database."""
         self.is_committing = False
         self.reads_only = False
         self.is_clean = True
@@ -454,7 +456,6 @@ class DuckdbConnection:
         """Begin a transaction with the next statement."""
         self._begin = "read" if read_only else "write"
         self.reads_only = read_only
-        self.brought = {}
         self.in_transaction = True
         self._writes = False
 

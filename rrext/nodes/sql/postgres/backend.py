@@ -254,8 +254,12 @@ def _kind_of(code: str) -> FailureKind:
     return "statement"
 
 
-_NAME: Final = """CASE WHEN pg_catalog.pg_table_is_visible({0}.oid) THEN {0}.relname
-  ELSE {0}n.nspname OPERATOR(pg_catalog.||) '.' OPERATOR(pg_catalog.||) {0}.relname END"""
+_PART: Final = """CASE WHEN {0} OPERATOR(pg_catalog.~) '[."]'
+  THEN pg_catalog.concat('"', pg_catalog.replace({0}::pg_catalog.text, '"', '""'), '"') ELSE {0}::pg_catalog.text END"""
+_RELATION, _NAMESPACE = _PART.format("{0}.relname"), _PART.format("{0}n.nspname")
+_NAME: Final = f"""CASE WHEN pg_catalog.pg_table_is_visible({{0}}.oid) THEN {_RELATION}
+  ELSE {_NAMESPACE} OPERATOR(pg_catalog.||) '.' OPERATOR(pg_catalog.||) {_RELATION} END"""
+"""See `shown_name`."""
 _IS: Final = "OPERATOR(pg_catalog.=)"
 """Users may have operators and functions of the same names, and the path of the session, which the names in the answer follow,
 may lead to them: everything is called by its full name here."""
