@@ -682,7 +682,8 @@ async def test_a_server_that_is_not_there_breaks_no_query_that_does_not_name_it(
         ({"a-b": {"url": "mysql://h/d"}}, "needs a name"),
         ({"main": {"url": "mysql://h/d"}}, "needs another name"),
         ({"Orders": {"url": "mysql://h/d"}}, "needs another name"),
-        ({"crm": {"url": "mysql://h/d?nothing=1"}}, "may not set nothing"),
+        ({"crm": {"url": "mysql://h/d?nothing=1"}}, 'database "crm": The "url" of this node may not set nothing'),
+        ({"crm": {"url": "postgresql://h:port/d"}}, 'database "crm": The "url" of this node is no URL'),
     ],
 )
 async def test_settings_that_cannot_be_used_are_told(tmp_path: Path, databases: dict[str, Any], says: str) -> None:

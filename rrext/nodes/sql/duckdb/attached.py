@@ -213,7 +213,8 @@ class AttachedDatabase:
         config.url, config.password = settings.url, settings.password
         config.statement_timeout, config.pool_size = settings.timeout, COPY_CONNECTIONS
         self.name = name
-        self.database: SqlDatabase = node.database(config, ctx)
+        with self._named():
+            self.database: SqlDatabase = node.database(config, ctx)
         self._settings = settings
         self._hidden: frozenset[Name] = frozenset()
         self._known_bases: tuple[datetime | None, dict[str, str]] = (None, {})

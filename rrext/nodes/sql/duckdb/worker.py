@@ -218,7 +218,7 @@ class DuckdbSession:
         with self._lock:
             self._number, self._is_stopped = number, False
         try:
-            answer = self._done(self._connection, request)
+            answer = self._done(self._made.cursor, request)
         except BaseException:
             self._has_failed = True
             self._close_rows()
