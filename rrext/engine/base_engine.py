@@ -273,7 +273,7 @@ class BaseEngine(Engine, Generic[T]):
             status["warnings"] = [*status["warnings"], CHANGE_REFUSED]
         return status
 
-    def _refusals(self, task: T | FinishedTask) -> list[str]:
+    def _refusals(self, task: TaskIdentity | FinishedTask) -> list[str]:
         """Why changes of the files of a running task do not count."""
         if isinstance(task, FinishedTask):
             return []
