@@ -178,7 +178,7 @@ async def test_a_database_in_memory_that_is_lost_is_told_and_never_answered_as_e
 @pytest.mark.promise("duckdb:memory:kept")
 async def test_a_read_that_never_stops_takes_no_database_in_memory_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duckdb_process, "MOST_LEFT", 1)
-    async with opened(DuckdbNode, {"allow_execute": True, "statement_timeout": 2.0}) as db:
+    async with opened(DuckdbNode, {"allow_execute": True, "statement_timeout": 4.0}) as db:
         await db("execute", sql="CREATE TABLE kept AS SELECT 1 AS n")
         process = process_of(db)
         assert await outcome(db("query", sql=NEVER_STOPS)) == "statement_timeout"
