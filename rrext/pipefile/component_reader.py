@@ -196,7 +196,7 @@ class ComponentReader:
                 self._problems.add("caution", message, below(draft.section, setting))
         except Exception as error:
             text = f"{node.__name__} could not look at its settings: {type(error).__name__}: {error}"[:MAX_PROBED_TEXT]
-            self._problems.add("provider_unavailable", text, below(draft.path, "provider"))
+            self._problems.add("caution", text, below(draft.path, "provider"))  # the node may work all the same
 
     def _form_of(self, node: type[Node]) -> Settings | PluginError | None:
         try:

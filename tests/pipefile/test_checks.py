@@ -107,7 +107,7 @@ def test_nodes_that_cannot_be_put_together_are_a_problem_of_a_check_and_of_a_run
         assert caught.value.data["problems"][0]["code"] == "cannot_run"
 
 
-def test_a_node_that_cannot_look_at_its_settings_is_named() -> None:
+def test_a_node_that_cannot_look_at_its_settings_is_named_and_loaded() -> None:
     class Blind(Node):
         provider = "blind"
         lanes = {"text": ()}
@@ -117,7 +117,8 @@ def test_a_node_that_cannot_look_at_its_settings_is_named() -> None:
             raise KeyError("lost")
 
     parts = [{"id": "a", "provider": "webhook", "config": {}}, {"id": "b", "provider": "blind", "config": {}}]
-    found = load_pipeline({"components": parts}, Catalog([Blind], installed=False), VALUES).problems
-    [problem] = [each for each in found if each.code == "provider_unavailable"]
+    loaded = load_pipeline({"components": parts}, Catalog([Blind], installed=False), VALUES)
+    [problem] = [each for each in loaded.problems if each.code == "caution"]
+    loaded.require()
     assert problem.path == "/components/1/provider"
     assert problem.message == "Blind could not look at its settings: KeyError: 'lost'"
