@@ -11,7 +11,7 @@ the choice and the start of the server, or while the server is down. Above those
 
 
 def free_port() -> int:
-    """A TCP port that nobody listens on, and that nobody is given."""
+    """A TCP port without a listener, which the system gives to no other process."""
     while True:
         port = random.SystemRandom().choice(PORTS)  # tests set the seed of the other ones
         with socket.socket() as probe:

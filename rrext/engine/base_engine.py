@@ -380,8 +380,9 @@ class BaseEngine(Engine, Generic[T]):
 
     def _note_end(self, task: T, reason: EndReason, **more: Any) -> None:
         """Keep the last status of a task that has ended, and publish the end; `more` are fields of the status."""
-        if reason not in ("restarted", "lost") and task not in self.leaving and self.is_of_file(task):
+        if task.scope is None and reason not in ("restarted", "lost") and task not in self.leaving:
             self.file_tokens.discard(task.token)
+            self._refused.pop(task.token, None)  # the next task of the token has other files
         self._views.ends(task, reason, **more)
         if (events := self.host.events.flow) is not None:
             events.task_ended(task.event_head, reason, self.host.clock.now() - task.began)

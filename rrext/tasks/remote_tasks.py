@@ -106,7 +106,7 @@ none is forked, half of one."""
 
 START_TIME: Final = 120.0
 """Seconds from the start of a process until it has imported the code of the nodes, which takes many of them for large libraries
-from a slow disk: one that never ends its import would keep its place among those that start."""
+from a slow disk: a process whose import never ends would keep its place among those that start."""
 
 log: Final = logging.getLogger("rrext.tasks")
 

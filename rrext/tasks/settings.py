@@ -42,8 +42,8 @@ class WorkerSettings(msgspec.Struct, kw_only=True):
     `number` and `mark` are its own. `values` and `names` are those of the environment of pipelines, `nodes` the modules with
     nodes of the operator, `node_texts` the contents of those that are files of another machine, `connections` is a file of
     them, with the values of its `variables`, `packages` those that programs may import. `modules` is the path on which Python
-    looks for modules. One that `tells_sources` tells which files of code it loads. With `listening` it gets all of this from
-    the server whose connection it waits for.
+    looks for modules. A worker with `tells_sources` tells the server the files of code that it loads. With `listening` a worker
+    gets all of this from the server for whose connection it waits.
     """
 
     number: int

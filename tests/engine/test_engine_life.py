@@ -588,3 +588,13 @@ async def test_only_who_is_trusted_reads_why_a_change_of_files_does_not_count() 
         assert await warnings(Caller()) == ["p.pipe is no JSON"]
         there.engine.take_change(token)
         assert await warnings(Caller()) == await warnings(ada) == []
+
+
+async def test_a_refused_change_ends_with_its_pipeline() -> None:
+    async with world(Adder) as there:
+        token = there.task.token
+        there.engine.refuse_change(token, "p.pipe is no JSON")
+        await there.terminate()
+        again = {"pipeline": pipeline_of(Adder), "token": token}
+        await there.ask(Execute(**again)).answer()
+        assert (await there.ask(TaskStatus(token=token)).answer())["warnings"] == []

@@ -1,4 +1,4 @@
-"""The instance of DuckDB in its process: what it may reach, the tables of its files, and the statements that it has parsed."""
+"""The instance of DuckDB in its process: its restrictions, the tables of its files, and its parsed statements."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ _COPIED_TABLES: Final = "SELECT schema_name, table_name FROM duckdb_tables() WHE
 
 
 class InstanceConnection(NamedTuple):
-    """A connection and that from which it was made, which would close it at its own end."""
+    """A connection, with the first connection of its instance: the end of the first one closes the others."""
 
     cursor: duckdb.DuckDBPyConnection
     root: duckdb.DuckDBPyConnection
@@ -165,9 +165,9 @@ class DuckdbInstance:
             if readable:
                 os.chdir(settings.folder)
                 root.execute(f"SET allowed_paths = [{', '.join(map(literal, sorted(readable)))}]")
-            # Nothing is written beside the database: data beyond memory_limit fails.
             for name in settings.attached:
                 root.execute(f"ATTACH ':memory:' AS {quoted(name)}")
+            # Nothing is written beside the database: data beyond memory_limit fails.
             for setting in ("temp_directory=''", "enable_external_access=false", _OPEN_SETTINGS, "lock_configuration=true"):
                 root.execute(f"SET {setting}")
         except BaseException:
@@ -216,8 +216,8 @@ class DuckdbInstance:
         """Make tables anew from files, all or none.
 
         The rows of small files come over from a second instance, which lives as long as this takes. The instance itself reads
-        the large ones alone, of which each query reads where they are. It may read these from its beginning on, so that one
-        more needs another instance, with all tables. Raises `Unavailable`.
+        the large files alone, which each query reads where they are. An instance is told at its opening which files it may
+        read, so that a further large file needs another instance, with all tables. Raises `Unavailable`.
         """
         with self._making:
             self._load(tables)
